@@ -1,0 +1,199 @@
+"""One run's last ``historySize`` calls, and the streaks over them (SPEC 6).
+
+The history changes only between batches: while a batch is open its calls wait in the order of arrival, and whoever
+judges a sibling sees the history as it stood before, plus the earlier siblings as vetoes (:class:`Projection`). When
+the batch ends its calls are added with what came of them. So adding is always at the end, each streak is kept up to
+date by one step a call, and the one exception, a result that arrives after its batch ended, is :meth:`History.refill`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from .record import GONE, VETO, Record
+from .streaks.churn import Churn
+from .streaks.exec_failures import ExecFailures
+from .streaks.no_progress import NoProgress
+from .streaks.ping_pong import Alternation, PingPong
+from .streaks.unknown_tool import UnknownTool
+
+
+class History:
+    """The window and its streaks. ``size`` is ``historySize``."""
+
+    __slots__ = ("_churn", "_exec", "_lines", "_newest", "_ping_pong", "_unknown", "records", "size", "stirred")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.records: deque[Record] = deque()
+        # Newest record of each call; the streak of a call is kept only from its second record on.
+        self._newest: dict[int, Record] = {}
+        self._lines: dict[int, NoProgress] = {}
+        self._ping_pong = PingPong()
+        self._unknown = UnknownTool()
+        self._exec = ExecFailures()
+        self._churn = Churn()
+        # Whether one of the three streaks over a tool's unbroken records is under way: ordinary traffic skips them.
+        self.stirred = False
+
+    def add(self, record: Record) -> None:
+        """The newest call, with what came of it; the oldest one leaves when the window is full."""
+        key = record.key
+        records = self.records
+        first = self._newest.get(key)
+        self._newest[key] = record
+        if first is not None:
+            line = self._lines.get(key)
+            if line is None:
+                line = self._lines[key] = NoProgress(first)
+            line.add(record)
+        self._ping_pong.add(record, records)
+        records.append(record)
+        if self.stirred or record.marks or record.failure is not None:
+            self._stir(record)
+        if len(records) > self.size:
+            self._forget(records.popleft())
+
+    def _stir(self, record: Record) -> None:
+        self._unknown.add(record)
+        self._exec.add(record)
+        self._churn.add(record)
+        self.stirred = bool(self._unknown.records or self._exec.records or self._churn.records)
+
+    def _forget(self, record: Record) -> None:
+        key = record.key
+        record.marks |= GONE
+        line = self._lines.get(key) if self._lines else None
+        if line is None:
+            del self._newest[key]
+        else:
+            line.forget()
+            if not line.records:
+                del self._lines[key], self._newest[key]
+        self._ping_pong.forget(record, len(self.records))
+        if self.stirred:
+            self._unknown.forget(record)
+            self._exec.forget(record)
+            self._churn.forget(record)
+
+    def resize(self, size: int) -> None:
+        """Another ``historySize`` while the run is open: the newest calls stay."""
+        self.size = size
+        while len(self.records) > size:
+            self._forget(self.records.popleft())
+
+    def refill(self, record: Record) -> None:
+        """A record in the window, not the newest perhaps, got its outcome after its batch had ended."""
+        line = self._lines.get(record.key)
+        if line is not None:
+            line.rebuild()
+        self._ping_pong.rebuild(self.records)
+        tail: list[Record] = []
+        met = False
+        for other in reversed(self.records):
+            if other is record:
+                met = True
+            elif other.outcome is not None and not other.marks and other.failure is None:
+                # A call that simply worked ends each of the three streaks.
+                if not met:
+                    return
+                break
+            tail.append(other)
+        self._unknown.clear()
+        self._exec.clear()
+        self._churn.clear()
+        for other in reversed(tail):
+            self._stir(other)
+
+    def recent(self, key: int) -> int:
+        """How many calls of the window are this call, whatever came of them."""
+        line = self._lines.get(key)
+        return len(line.records) if line is not None else int(key in self._newest)
+
+    def no_progress(self, key: int) -> tuple[int, int | None]:
+        """The no-progress streak of a call, and the outcome that its calls share (None: vetoes alone)."""
+        line = self._lines.get(key)
+        if line is not None:
+            return line.count, line.outcome
+        only = self._newest.get(key)
+        if only is None:
+            return 0, None
+        return int(only.outcome is not None or only.marks & VETO != 0), only.outcome
+
+    def exec_failures(self, key: int, projection: Projection | None) -> int:
+        """The streak of exec failures that a call with these arguments would meet."""
+        if projection is None:
+            return self._exec.count(key)
+        return self._exec.count(key, projection.siblings.get(key, 0)) if projection.tool == "exec" else 0
+
+    def unknown_tool(self, tool: str) -> int:
+        """How often in a row this tool did not exist."""
+        return self._unknown.count(tool)
+
+    def churn(self, tool: str, key: int, projection: Projection | None) -> int:
+        """The churn streak that a call of this tool with these arguments would meet."""
+        if projection is not None and projection.tool != tool:
+            return 0
+        return self._churn.count(tool, key)
+
+    def tail(self) -> Alternation:
+        """How the window ends, for the alternation."""
+        return self._ping_pong.tail(self.records)
+
+    def ping_pong(self, key: int, projection: Projection | None) -> tuple[int, bool, int]:
+        """The alternation that this call would continue (itself included), the evidence, and the other side."""
+        state = self.tail() if projection is None else projection.alternation
+        if state.last == key or state.before != key:
+            return 0, False, 0
+        return state.length + 1, state.unbroken and self._ping_pong.evidence(self.records), state.last or 0
+
+
+class Projection:
+    """Earlier siblings of an open batch, at least one, each taken as a veto: as if it had run in vain (SPEC 8).
+
+    ``tool`` is the tool of them all, None once they are of several.
+    """
+
+    __slots__ = ("alternation", "siblings", "tool")
+
+    def __init__(self, history: History, key: int, tool: str) -> None:
+        self.siblings = {key: 1}
+        self.tool: str | None = tool
+        self.alternation = history.tail().then(key)
+
+    def add(self, key: int, tool: str) -> None:
+        """One more sibling that stands before the next call to be judged."""
+        self.siblings[key] = self.siblings.get(key, 0) + 1
+        if tool != self.tool:
+            self.tool = None
+        self.alternation = self.alternation.then(key)
+
+
+def shadow(history: History, arrivals: Iterable[tuple[Record, bool]]) -> History:
+    """The history as a sibling must see it when calls of their own arrived amid the batch.
+
+    ``arrivals`` are the records of the open batch in order of arrival, with whether each is a sibling (taken as a
+    veto) or a call of its own (taken as it is). Rare, so it is simply built anew.
+    """
+    arrived = list(arrivals)
+    own = sum(not sibling for _, sibling in arrived)
+    room = history.size - own
+    kept = list(history.records)[-room:] if room > 0 else []
+    surplus = max(0, -room)
+    mixed = History(history.size + len(arrived))
+    for record in kept:
+        mixed.add(copy_of(record))
+    for record, sibling in arrived:
+        if sibling:
+            mixed.add(Record(record.key, record.tool, marks=VETO))
+        elif surplus:
+            surplus -= 1
+        else:
+            mixed.add(copy_of(record))
+    return mixed
+
+
+def copy_of(record: Record) -> Record:
+    """A record of its own, so that leaving a shadow does not mark the real one."""
+    return Record(record.key, record.tool, record.outcome, record.failure, record.marks)

@@ -1,0 +1,69 @@
+"""Same call, equal outcomes (SPEC 6, "no-progress"). One of these a call that was made at least twice."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ..record import VETO, Record
+
+
+class NoProgress:
+    """The window's records of one call, and how many of the latest share one outcome.
+
+    ``count`` is the streak: the newest equal outcomes and the vetoes that are newer than the oldest of them; with no
+    outcome in the window, all vetoes. ``outcome`` is the shared one. The first ``_before`` records stand before the
+    oldest outcome that counts.
+    """
+
+    __slots__ = ("_before", "count", "outcome", "records")
+
+    def __init__(self, first: Record) -> None:
+        self.records: deque[Record] = deque()
+        self.count = 0
+        self.outcome: int | None = None
+        self._before = 0
+        self.add(first)
+
+    def add(self, record: Record) -> None:
+        """The newest record of this call."""
+        if record.outcome is not None:
+            if record.outcome != self.outcome:
+                self.outcome = record.outcome
+                self._before = len(self.records)
+                self.count = 0
+            self.count += 1
+        elif record.marks & VETO:
+            self.count += 1
+        self.records.append(record)
+
+    def forget(self) -> None:
+        """The oldest record left the window."""
+        left = self.records.popleft()
+        if self.outcome is None:
+            self.count -= left.marks & VETO
+        elif self._before:
+            self._before -= 1
+        else:
+            self._lose_oldest_equal()
+
+    def _lose_oldest_equal(self) -> None:
+        """The oldest counted outcome left: vetoes now older than every equal outcome count no more."""
+        self.count -= 1
+        vetoes = 0
+        for at, record in enumerate(self.records):
+            if record.outcome is not None:
+                self.count -= vetoes
+                self._before = at
+                return
+            vetoes += record.marks & VETO
+        self.outcome = None
+        self.count = vetoes
+
+    def rebuild(self) -> None:
+        """A record in the middle got its outcome."""
+        records = self.records
+        self.records = deque()
+        self.count = self._before = 0
+        self.outcome = None
+        for record in records:
+            self.add(record)

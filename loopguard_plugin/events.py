@@ -1,0 +1,242 @@
+"""The four events as they come off the bus (SPEC 2), and how they are decoded.
+
+Every event is a frozen struct tagged by its JSON key ``type``. Unknown extra fields are ignored, so a gateway may
+publish its own richer objects as JSON and lose nothing here. Ids are compared after trimming; a blank ``run_id``
+is the session's one unnamed run, a blank ``batch_id`` or ``agent_id`` is as good as none.
+
+Structs built in Python are not checked when they are made (msgspec checks on decoding); the guard checks them when
+they arrive, with :func:`check`, so that nonsense never reaches a run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from .errors import EventError
+
+
+class Status(StrEnum):
+    """How a call settled (SPEC 2)."""
+
+    OK = "ok"
+    ERROR = "error"
+    UNKNOWN_TOOL = "unknown_tool"
+    REJECTED = "rejected"
+    DENIED = "denied"
+    BLOCKED = "blocked"
+    SKIPPED = "skipped"
+    ABORTED = "aborted"
+
+
+class MessageKind(StrEnum):
+    """What kind of user message entered the transcript."""
+
+    MESSAGE = "message"
+    FOLLOW_UP = "follow_up"
+    STEERING = "steering"
+
+
+class BatchCall(Struct, frozen=True):
+    """One call of a response's batch, as the model wrote it."""
+
+    call_id: str
+    tool: str
+    args: Any = None
+
+
+class ToolCallStarted(Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_call_started"):
+    """A tool is about to run; published before it does. Answered by ``Proceed`` or ``Blocked``.
+
+    ``batch`` lists the whole response in model call order, this call included; with it on the first start, the batch
+    is admitted or blocked as one. ``index`` is this call's 0-based place in that order. ``continues`` names the run
+    that this run goes on from without new user input.
+    """
+
+    session_key: str
+    call_id: str
+    tool: str
+    args: Any = None
+    run_id: str | None = None
+    agent_id: str | None = None
+    batch_id: str | None = None
+    index: int | None = None
+    batch: tuple[BatchCall, ...] | None = None
+    continues: str | None = None
+
+
+class ToolCallSettled(Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_call_settled"):
+    """A call ended. Answered by ``Deliver``, or ``TurnEndingError`` is raised.
+
+    ``error: None`` is no error. ``args`` counts only where the start was never seen. ``deliverable=False`` says that
+    the gateway cannot change this result: it is judged but never noted.
+    """
+
+    session_key: str
+    call_id: str
+    tool: str
+    result: Any = None
+    error: Any = None
+    status: Status | None = None
+    args: Any = None
+    run_id: str | None = None
+    agent_id: str | None = None
+    batch_id: str | None = None
+    index: int | None = None
+    outcome_identity: Any = None
+    deliverable: bool = True
+
+
+class CompactionRetry(Struct, frozen=True, kw_only=True, tag_field="type", tag="compaction_retry"):
+    """The gateway compacted the context after an overflow and asks the model again. Answered by ``Acknowledged``."""
+
+    session_key: str
+    run_id: str | None = None
+    agent_id: str | None = None
+
+
+class UserMessageCommitted(Struct, frozen=True, kw_only=True, tag_field="type", tag="user_message_committed"):
+    """A user message entered the transcript. Answered by ``Acknowledged``; a repeated ``message_id`` changes nothing."""
+
+    session_key: str
+    run_id: str | None = None
+    agent_id: str | None = None
+    kind: MessageKind = MessageKind.MESSAGE
+    message_id: str | None = None
+
+
+Event: TypeAlias = ToolCallStarted | ToolCallSettled | CompactionRetry | UserMessageCommitted
+
+EVENT_TYPES: tuple[type[Struct], ...] = (ToolCallStarted, ToolCallSettled, CompactionRetry, UserMessageCommitted)
+
+_decoder = msgspec.json.Decoder(Event)  # type: ignore[var-annotated]  # a union of tagged structs
+_FIELD = re.compile(r"`\$\.?([^`]*)`$")
+_NAMED = re.compile(r"(?:field|value) [`'](\w+)[`']")
+
+
+def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
+    """One event from JSON text or from a decoded JSON object.
+
+    Text that msgspec refuses as JSON is tried with the standard library's reader, which takes the lone surrogates
+    and ``NaN`` that real tools write. Raises :class:`EventError`, which names the field; nothing else.
+    """
+    try:
+        if isinstance(data, (bytes, str)):
+            try:
+                event: Event = _decoder.decode(data)
+            except msgspec.ValidationError:
+                raise
+            except (msgspec.DecodeError, UnicodeError):
+                event = msgspec.convert(json.loads(data), Event)
+        else:
+            event = msgspec.convert(data, Event)
+    except msgspec.ValidationError as error:
+        raise _named(str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise EventError("(event)", f"not JSON: {error}") from error
+    check(event)
+    return event
+
+
+def _named(message: str) -> EventError:
+    """The event error for a validation message, with the field that it speaks of."""
+    at = _FIELD.search(message)
+    reason = message.split(" - at ")[0]
+    inner = _NAMED.search(reason)
+    path = at.group(1) if at else ""
+    if inner and "missing required" in reason:
+        path = f"{path}.{inner.group(1)}" if path else inner.group(1)
+    return EventError(path or "type", reason)
+
+
+def check(event: object) -> None:
+    """Raise :class:`EventError` unless this is one of the four events with fields of the right types.
+
+    Contents (``args``, ``result``, ``error``, ``outcome_identity``) may be anything.
+    """
+    if not isinstance(event, EVENT_TYPES):
+        raise EventError("type", f"expected one of the four events, got {type(event).__name__}")
+    _need_text(event, "session_key")
+    if not event.session_key.strip():  # type: ignore[attr-defined]  # every event has one; checked just above
+        raise EventError("session_key", "must not be blank")
+    for name in ("run_id", "agent_id", "batch_id", "continues", "message_id"):
+        if getattr(event, name, None) is not None:
+            _need_text(event, name)
+    if isinstance(event, (ToolCallStarted, ToolCallSettled)):
+        _need_text(event, "call_id")
+        _need_text(event, "tool")
+        index = event.index
+        if index is not None and (type(index) is not int or index < 0):
+            raise EventError("index", f"expected a whole number from 0, got {_brief(index)}")
+    if isinstance(event, ToolCallStarted):
+        _check_batch(event.batch)
+    elif isinstance(event, ToolCallSettled):
+        if event.status is not None and event.status not in Status.__members__.values():
+            raise EventError("status", f"expected one of {', '.join(Status)}, got {_brief(event.status)}")
+        if type(event.deliverable) is not bool:
+            raise EventError("deliverable", f"expected true or false, got {_brief(event.deliverable)}")
+    elif isinstance(event, UserMessageCommitted) and event.kind not in MessageKind.__members__.values():
+        raise EventError("kind", f"expected one of {', '.join(MessageKind)}, got {_brief(event.kind)}")
+
+
+def _check_batch(batch: object) -> None:
+    if batch is None:
+        return
+    if not isinstance(batch, (tuple, list)):
+        raise EventError("batch", f"expected a list of calls, got {_brief(batch)}")
+    for at, call in enumerate(batch):
+        if not isinstance(call, BatchCall):
+            raise EventError(f"batch[{at}]", f"expected a BatchCall, got {_brief(call)}")
+        for name in ("call_id", "tool"):
+            _need_text(call, name, f"batch[{at}].{name}")
+
+
+def _need_text(owner: object, name: str, path: str = "") -> None:
+    value = getattr(owner, name)
+    if not isinstance(value, str):
+        raise EventError(path or name, f"expected a string, got {_brief(value)}")
+
+
+def _brief(value: object) -> str:
+    """A value's type, and the value itself where it is short and plain: contents never reach a message."""
+    if isinstance(value, (bool, int, float)) and len(text := repr(value)) <= 20:
+        return f"{type(value).__name__} {text}"
+    return type(value).__name__
+
+
+def batch_started(
+    session_key: str,
+    calls: Iterable[BatchCall | tuple[str, str, Any]],
+    *,
+    batch_id: str,
+    run_id: str | None = None,
+    agent_id: str | None = None,
+    continues: str | None = None,
+) -> list[ToolCallStarted]:
+    """The starts of one whole response, in model call order.
+
+    ``calls`` are :class:`BatchCall` or ``(call_id, tool, args)``. Every start carries the whole list, so the first
+    one to be published admits or blocks the batch as one, whichever it is.
+    """
+    batch = tuple(call if isinstance(call, BatchCall) else BatchCall(*call) for call in calls)
+    return [
+        ToolCallStarted(
+            session_key=session_key,
+            call_id=call.call_id,
+            tool=call.tool,
+            args=call.args,
+            run_id=run_id,
+            agent_id=agent_id,
+            batch_id=batch_id,
+            index=index,
+            batch=batch,
+            continues=continues,
+        )
+        for index, call in enumerate(batch)
+    ]
