@@ -1,0 +1,167 @@
+"""The settings of a guard: what stands in the config file, and what that means for one agent (SPEC 11, 11.2).
+
+:class:`Settings` mirrors the file; :meth:`Settings.resolve` lays its layers over each other, once for each agent that
+the file names. The guard asks on every event, so that has to stay one look-up.
+
+The layers, strongest first: the agent's ``agents.entries``, the agent's ``agents.list``, ``tools.loopDetection``,
+``plugins.entries.loopguard.config``, the defaults. Only ``argumentChurn`` may stand in the last but one: where it is
+set there and in ``tools.loopDetection.detectors`` too, the latter wins, so that the weaker place never overrules what
+an operator wrote where gateways document it; a difference between the two is reported as an adjustment.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from msgspec import Struct
+
+from .errors import Problem, SettingsError
+from .settings_model import AgentEntry, Agents, ListedAgent, LoopDetection, PluginConfig, Plugins, ToolKind, Tools
+from .settings_reader import at, read_fields
+from .settings_resolved import (
+    LOOP_DETECTION,
+    PLUGIN_CONFIG,
+    Adjustment,
+    ResolvedSettings,
+    ToolPolicy,
+    alias_chain,
+    given_aliases,
+    resolve,
+)
+
+__all__ = ["Adjustment", "ResolvedSettings", "Settings", "ToolKind", "ToolPolicy", "parse_settings"]
+
+
+class Settings(Struct, frozen=True, rename="camel", dict=True):
+    """A config file's parts that are ours, checked. Without arguments: all defaults, ``enabled`` unset.
+
+    Most people get one from :func:`parse_settings` or from a file. Built in Python, it is checked all the same:
+    raises :class:`SettingsError`.
+    """
+
+    tools: Tools | None = None
+    agents: Agents | None = None
+    plugins: Plugins | None = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def resolve(self, agent_id: str | None = None) -> ResolvedSettings:
+        """What holds for an agent; for None (or blank) the default agent, and without one the global settings."""
+        agents = self._resolved
+        found = agents.get(agent_id)
+        if found is None:
+            found = agents.get((agent_id or "").strip() or None) or self._resolved_globally
+        return found
+
+    @property
+    def plugin_enabled(self) -> bool:
+        """False: the middleware passes everything through, guards included."""
+        plugin = self.plugins and self.plugins.entries and self.plugins.entries.loopguard
+        return not (plugin and plugin.enabled is False)
+
+    @property
+    def max_runs(self) -> int:
+        """How many runs are remembered at most."""
+        return self._config.max_runs or 10_000
+
+    @property
+    def idle_minutes(self) -> float:
+        """After how many minutes without an event a run is forgotten."""
+        return self._config.idle_minutes or 30
+
+    @property
+    def default_agent(self) -> str | None:
+        """The id of the agent that counts where an event names none."""
+        marked = (agent_id for agent_id, _, entry in self._agents() if entry.default is True)
+        return next(marked, None)
+
+    @property
+    def agent_ids(self) -> tuple[str, ...]:
+        """The agents that the file names, each once."""
+        return tuple(dict.fromkeys(agent_id for agent_id, _, _ in self._agents()))
+
+    @property
+    def adjustments(self) -> tuple[Adjustment, ...]:
+        """The adjustments of all agents and of the global settings, each once."""
+        every = [self._resolved_globally, *self._resolved.values()]
+        return tuple(dict.fromkeys(adjustment for resolved in every for adjustment in resolved.adjustments))
+
+    @functools.cached_property
+    def _resolved(self) -> dict[str | None, ResolvedSettings]:
+        """By agent id, None for events that name no agent. Bounded by what the file names."""
+        agents: dict[str | None, ResolvedSettings] = {name: self._for_agent(name) for name in self.agent_ids}
+        agents[None] = agents.get(self.default_agent, self._resolved_globally)
+        return agents
+
+    @functools.cached_property
+    def _resolved_globally(self) -> ResolvedSettings:
+        return self._for_agent(None)
+
+    @functools.cached_property
+    def _config(self) -> PluginConfig:
+        plugin = self.plugins and self.plugins.entries and self.plugins.entries.loopguard
+        return (plugin and plugin.config) or PluginConfig()
+
+    def _agents(self) -> list[tuple[str, str, AgentEntry | ListedAgent]]:
+        """Every agent that has an id: (id, path, entry), those of ``entries`` first."""
+        if self.agents is None:
+            return []
+        entries = (self.agents.entries or {}).items()
+        found: list[tuple[str, str, AgentEntry | ListedAgent]] = [
+            (name.strip(), at("agents.entries", name), entry) for name, entry in entries if entry is not None
+        ]
+        for place, item in enumerate(self.agents.listed or ()):
+            if item is not None and isinstance(item.id, str) and item.id.strip():
+                found.append((item.id.strip(), f"agents.list[{place}]", item))
+        return found
+
+    def _for_agent(self, agent_id: str | None) -> ResolvedSettings:
+        """The layers of an agent (None: the global settings alone), strongest first, made one."""
+        layers: list[tuple[str, LoopDetection]] = [
+            (f"{path}.{LOOP_DETECTION}", entry.tools.loop_detection)
+            for name, path, entry in self._agents()
+            if name == agent_id and entry.tools and entry.tools.loop_detection
+        ]
+        if self.tools and self.tools.loop_detection:
+            layers.append((LOOP_DETECTION, self.tools.loop_detection))
+        return resolve(layers, self._config)
+
+
+def parse_settings(obj: object) -> Settings:
+    """Settings from a decoded config file (JSON objects as mappings); all that is not ours in it is ignored.
+
+    Raises :class:`SettingsError`, which lists everything that is wrong with its path, what was expected and found, and
+    the nearest known key. Nothing else is raised, and nothing is half applied.
+    """
+    return Settings(**_check(obj))  # type: ignore[arg-type]  # checked field by field against the annotations
+
+
+def _check(obj: object) -> dict[str, object]:
+    problems: list[Problem] = []
+    fields = read_fields(Settings, obj, problems)
+    if not problems:
+        problems += _crossed(fields)
+    if problems:
+        raise SettingsError(tuple(problems))
+    return fields
+
+
+def _crossed(fields: dict[str, object]) -> list[Problem]:
+    """What no single value shows to be wrong."""
+    agents, plugins = fields.get("agents"), fields.get("plugins")
+    problems: list[Problem] = []
+    if isinstance(agents, Agents):
+        for place, item in enumerate(agents.listed or ()):
+            ours = item is not None and item.tools is not None and item.tools.loop_detection is not None
+            if ours and not (item and isinstance(item.id, str) and item.id.strip()):
+                problems.append(Problem(f"agents.list[{place}].id", "expected the id of the agent, a string"))
+    if isinstance(plugins, Plugins) and plugins.entries and plugins.entries.loopguard:
+        aliases = given_aliases(plugins.entries.loopguard.config or PluginConfig())
+        for name in aliases:
+            chain = alias_chain(name, aliases)
+            if chain[-1] == name and len(chain) > 1:
+                problems.append(
+                    Problem(at(f"{PLUGIN_CONFIG}.toolAliases", name), f"leads back to itself: {' → '.join(chain)}")
+                )
+    return problems

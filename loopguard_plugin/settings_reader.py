@@ -1,0 +1,218 @@
+"""From any object to the structs of ``settings_model``, with everything that is wrong at once.
+
+msgspec would stop at the first mistake and words it for programmers; a person who edits a config file wants the whole
+list, the path as they would write it and the key that they meant (SPEC 11). So this walks the annotations itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias, cast
+
+from msgspec import Struct, inspect
+
+from .errors import Problem
+
+Problems: TypeAlias = list[Problem]
+Number: TypeAlias = inspect.IntType | inspect.FloatType
+
+_PLAIN_KEY = re.compile(r"[\w-]+")
+_LONGEST_SHOWN = 60
+
+
+def read_fields(cls: type[Struct], value: object, problems: Problems) -> dict[str, object]:
+    """The fields of ``cls`` in an object of a config file, by their Python names; unset ones are left out.
+
+    ``value`` may be an instance of ``cls`` too, whose fields are then checked as if they had been read. What is wrong
+    is added to ``problems``; the fields are of use only if nothing was.
+    """
+    return _fields(_struct(cls), value, "", problems)
+
+
+@functools.cache
+def _struct(cls: type[Struct]) -> inspect.StructType:
+    return cast(inspect.StructType, inspect.type_info(cls))
+
+
+def _fields(info: inspect.StructType, value: object, path: str, problems: Problems) -> dict[str, object]:
+    if isinstance(value, info.cls):
+        value = {field.encode_name: getattr(value, field.name) for field in info.fields}
+    if not isinstance(value, Mapping):
+        problems.append(Problem(path, f"expected an object, found {shown(value)}"))
+        return {}
+    known = {field.encode_name: field for field in info.fields}
+    found: dict[str, object] = {}
+    for key, inner in value.items():
+        here = at(path, key)
+        field = known.get(key) if isinstance(key, str) else None
+        if field is not None:
+            found[field.name] = _value(field.type, inner, here, problems)
+        elif info.forbid_unknown_fields:
+            names = ", ".join(sorted(known))
+            problems.append(Problem(here, f"unknown key, expected one of {names}", nearest=_nearest_key(key, info)))
+    return found
+
+
+def _value(kind: inspect.Type, value: object, path: str, problems: Problems, default: object = None) -> object:
+    """``value`` as ``kind``; None where it is unset or wrong."""
+    if isinstance(kind, inspect.Metadata):
+        return _value(kind.type, value, path, problems, (kind.extra_json_schema or {}).get("default"))
+    if isinstance(kind, inspect.UnionType):  # always "something or null"
+        if value is None:
+            return None
+        (kind,) = (option for option in kind.types if not isinstance(option, inspect.NoneType))
+    match kind:
+        case inspect.StructType():
+            fields = _fields(kind, value, path, problems)
+            return None if problems else kind.cls(**fields)
+        case inspect.DictType():
+            return _dict(kind, value, path, problems)
+        case inspect.VarTupleType():
+            return _list(kind, value, path, problems)
+        case inspect.AnyType():
+            return value
+    checked, expected, nearest = _leaf(kind, value)
+    if checked is None:
+        usual = f" (default {shown(default, bare=True)})" if isinstance(default, (bool, int)) else ""
+        problems.append(Problem(path, f"expected {expected}{usual}, found {shown(value)}", nearest=nearest))
+    return checked
+
+
+def _dict(kind: inspect.DictType, value: object, path: str, problems: Problems) -> dict[str, object] | None:
+    if not isinstance(value, Mapping):
+        problems.append(Problem(path, f"expected an object, found {shown(value)}"))
+        return None
+    read: dict[str, object] = {}
+    for key, inner in value.items():
+        here = at(path, key)
+        if not isinstance(key, str) or not key.strip():
+            problems.append(Problem(here, f"expected a name as key, found {shown(key)}"))
+            continue
+        read[key] = _value(kind.value_type, inner, here, problems)
+    return read
+
+
+def _list(kind: inspect.VarTupleType, value: object, path: str, problems: Problems) -> tuple[object, ...] | None:
+    if not isinstance(value, (list, tuple)):
+        problems.append(Problem(path, f"expected a list, found {shown(value)}"))
+        return None
+    return tuple(_value(kind.item_type, inner, f"{path}[{place}]", problems) for place, inner in enumerate(value))
+
+
+def _leaf(kind: inspect.Type, value: object) -> tuple[object | None, str, str | None]:
+    """A plain value as ``kind`` (None: it is not one), what was expected, and the nearest value that would do."""
+    match kind:
+        case inspect.BoolType():
+            return (value if isinstance(value, bool) else None), "true or false", _meant(value, {"true", "false"})
+        case inspect.IntType() | inspect.FloatType():
+            return _number(kind, value)
+        case inspect.EnumType():
+            words = {str(member.value): member for member in kind.cls}
+            known = words.get(value) if isinstance(value, str) else None
+            return known, f"one of {', '.join(words)}", _meant(value, words)
+        case _:
+            good = isinstance(value, str) and bool(value.strip())
+            return (value if good else None), "a string that is not blank", None
+
+
+def _number(kind: Number, value: object) -> tuple[float | None, str, str | None]:
+    whole = isinstance(kind, inspect.IntType)
+    if whole:
+        expected = f"a whole number from {kind.ge}" + (f" to {kind.le}" if _too_large(kind, value) else "")
+    else:
+        expected = f"a number above {kind.gt}"
+    number = _as_number(value)
+    if number is None:
+        quoted = _as_number(_unquoted(value))
+        return None, expected, shown(quoted, bare=True) if quoted and _number(kind, quoted)[0] is not None else None
+    if whole:
+        number = int(number) if number == int(number) else number
+        low, high = int(kind.ge or 1), int(kind.le or 1)
+        if isinstance(number, int) and low <= number <= high:
+            return number, expected, None
+        return None, expected, str(min(max(round(number), low), high))
+    return (number if number > (kind.gt or 0) else None), expected, None
+
+
+def _too_large(kind: Number, value: object) -> bool:
+    number = _as_number(value)
+    return number is not None and kind.le is not None and number > kind.le
+
+
+def _as_number(value: object) -> int | float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if isinstance(value, int) or math.isfinite(value) else None
+
+
+def _unquoted(value: object) -> object:
+    """The number that someone put in quotes, if it is one."""
+    if not isinstance(value, str) or not re.fullmatch(r"\s*[0-9]{1,15}(\.[0-9]{1,15})?\s*", value):
+        return None
+    return float(value) if "." in value else int(value)
+
+
+def _meant(value: object, words: Mapping[str, object] | set[str]) -> str | None:
+    """The word that a misspelt one was probably meant to be."""
+    if not isinstance(value, str):
+        return None
+    return next(iter(difflib.get_close_matches(value.strip().casefold(), words, n=1, cutoff=0.5)), None)
+
+
+def _nearest_key(key: object, info: inspect.StructType) -> str | None:
+    """The nearest known key: of this object, or (``detectors.pingPong``) of one inside it."""
+    if not isinstance(key, str):
+        return None
+    names = {_folded(name.rsplit(".", 1)[-1]): name for name in reversed(list(_names(info)))}
+    close = difflib.get_close_matches(_folded(key), names, n=1, cutoff=0.5)
+    return names[close[0]] if close else None
+
+
+def _names(info: inspect.StructType) -> Iterator[str]:
+    """The keys of an object, then those of the objects inside it, as paths."""
+    inner: list[tuple[str, inspect.StructType]] = []
+    for field in info.fields:
+        yield field.encode_name
+        kind = field.type.type if isinstance(field.type, inspect.Metadata) else field.type
+        options = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+        inner += [(field.encode_name, option) for option in options if isinstance(option, inspect.StructType)]
+    for prefix, struct in inner:
+        yield from (f"{prefix}.{name}" for name in _names(struct))
+
+
+def _folded(key: str) -> str:
+    """``history_size`` and ``HistorySize`` are both near to ``historySize``."""
+    return re.sub(r"[\s_-]", "", key[:_LONGEST_SHOWN]).casefold()
+
+
+def at(path: str, key: object) -> str:
+    """The path one step further: ``path.name``, or ``path["notify_*"]`` where a bare name would mislead."""
+    if isinstance(key, str) and len(key) <= _LONGEST_SHOWN and _PLAIN_KEY.fullmatch(key):
+        return f"{path}.{key}" if path else key
+    return f"{path}[{shown(key, bare=True)}]"
+
+
+def shown(value: object, *, bare: bool = False) -> str:
+    """A value as a config file would write it, shortened, with its type unless that is plain to see (or ``bare``)."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        text = _short(repr(value)) if isinstance(value, float) or abs(value) < 10**30 else "a number beyond all use"
+        return text if bare else f"{text} (number)"
+    if isinstance(value, str):
+        text = _short(json.dumps(value[: _LONGEST_SHOWN + 1], ensure_ascii=not value.isprintable()))
+        return text if bare else f"{text} (string)"
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, (list, tuple)) else f"a {type(value).__name__}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
