@@ -90,13 +90,22 @@ class Settings(Struct, frozen=True, rename="camel", dict=True):
     @functools.cached_property
     def _resolved(self) -> dict[str | None, ResolvedSettings]:
         """By agent id, None for events that name no agent. Bounded by what the file names."""
-        agents: dict[str | None, ResolvedSettings] = {name: self._for_agent(name) for name in self.agent_ids}
+        layers: dict[str, list[tuple[str, LoopDetection]]] = {}
+        for agent_id, path, entry in self._agents():
+            own = layers.setdefault(agent_id, [])
+            if entry.tools and entry.tools.loop_detection:
+                own.append((f"{path}.{LOOP_DETECTION}", entry.tools.loop_detection))
+        agents: dict[str | None, ResolvedSettings] = {name: self._over_global(own) for name, own in layers.items()}
         agents[None] = agents.get(self.default_agent, self._resolved_globally)
         return agents
 
     @functools.cached_property
     def _resolved_globally(self) -> ResolvedSettings:
-        return self._for_agent(None)
+        return self._over_global([])
+
+    def _over_global(self, layers: list[tuple[str, LoopDetection]]) -> ResolvedSettings:
+        shared = self.tools and self.tools.loop_detection
+        return resolve([*layers, (LOOP_DETECTION, shared)] if shared else layers, self._config)
 
     @functools.cached_property
     def _config(self) -> PluginConfig:
@@ -107,25 +116,15 @@ class Settings(Struct, frozen=True, rename="camel", dict=True):
         """Every agent that has an id: (id, path, entry), those of ``entries`` first."""
         if self.agents is None:
             return []
-        entries = (self.agents.entries or {}).items()
         found: list[tuple[str, str, AgentEntry | ListedAgent]] = [
-            (name.strip(), at("agents.entries", name), entry) for name, entry in entries if entry is not None
+            (name.strip(), at("agents.entries", name), entry)
+            for name, entry in (self.agents.entries or {}).items()
+            if entry is not None and name.strip()
         ]
         for place, item in enumerate(self.agents.listed or ()):
             if item is not None and isinstance(item.id, str) and item.id.strip():
                 found.append((item.id.strip(), f"agents.list[{place}]", item))
         return found
-
-    def _for_agent(self, agent_id: str | None) -> ResolvedSettings:
-        """The layers of an agent (None: the global settings alone), strongest first, made one."""
-        layers: list[tuple[str, LoopDetection]] = [
-            (f"{path}.{LOOP_DETECTION}", entry.tools.loop_detection)
-            for name, path, entry in self._agents()
-            if name == agent_id and entry.tools and entry.tools.loop_detection
-        ]
-        if self.tools and self.tools.loop_detection:
-            layers.append((LOOP_DETECTION, self.tools.loop_detection))
-        return resolve(layers, self._config)
 
 
 def parse_settings(obj: object) -> Settings:

@@ -20,6 +20,7 @@ from msgspec import Meta, Struct, field
 MAX_WHOLE = 2**53 - 1
 
 Whole: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_WHOLE)]
+Name: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 Minutes: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
@@ -214,7 +215,7 @@ class PluginConfig(_Ours, frozen=True):
 
     detectors: Annotated[PluginDetectors | None, Meta(title="Detectors")] = None
     tool_aliases: Annotated[
-        dict[str, str | None] | None,
+        dict[Name, Name | None] | None,
         Meta(
             title="Tool aliases",
             description="Other names of a tool, merged over the built-in ones (bash is exec, apply-patch is "
@@ -223,7 +224,7 @@ class PluginConfig(_Ours, frozen=True):
         ),
     ] = None
     tools: Annotated[
-        dict[str, ToolSettings | None] | None,
+        dict[Name, ToolSettings | None] | None,
         Meta(
             title="Tools",
             description="By tool name or glob (* ? [abc]); the first match wins.",

@@ -90,10 +90,11 @@ def _dict(kind: inspect.DictType, value: object, path: str, problems: Problems) 
     read: dict[str, object] = {}
     for key, inner in value.items():
         here = at(path, key)
-        if not isinstance(key, str) or not key.strip():
-            problems.append(Problem(here, f"expected a name as key, found {shown(key)}"))
+        checked, expected, _ = _leaf(kind.key_type, key)
+        if not isinstance(checked, str):
+            problems.append(Problem(here, f"expected {expected} as key, found {shown(key)}"))
             continue
-        read[key] = _value(kind.value_type, inner, here, problems)
+        read[checked] = _value(kind.value_type, inner, here, problems)
     return read
 
 
@@ -115,9 +116,10 @@ def _leaf(kind: inspect.Type, value: object) -> tuple[object | None, str, str | 
             words = {str(member.value): member for member in kind.cls}
             known = words.get(value) if isinstance(value, str) else None
             return known, f"one of {', '.join(words)}", _meant(value, words)
-        case _:
-            good = isinstance(value, str) and bool(value.strip())
-            return (value if good else None), "a string that is not blank", None
+        case inspect.StrType(pattern=pattern):
+            expected = "a string that is not blank" if pattern else "a string"
+            return (value if isinstance(value, str) and (not pattern or value.strip()) else None), expected, None
+    raise NotImplementedError(f"settings have no fields of type {kind}")
 
 
 def _number(kind: Number, value: object) -> tuple[float | None, str, str | None]:

@@ -194,11 +194,12 @@ def given_aliases(config: PluginConfig) -> dict[str, str]:
 
 def alias_chain(name: str, aliases: Mapping[str, str]) -> list[str]:
     """From a name to what it finally stands for; ends where it comes back to a name it has met."""
-    chain = [name]
+    chain, met = [name], {name}
     while (target := aliases.get(chain[-1])) is not None and target != chain[-1]:
         chain.append(target)
-        if target in chain[:-1]:
+        if target in met:
             break
+        met.add(target)
     return chain
 
 
