@@ -1,0 +1,139 @@
+"""Where a transcript comes from: a file, a gzip file or standard input, read line by line.
+
+Only a look-ahead of a few lines is held in memory. A file that is one JSON document (OpenAI chat lists, Gemini CLI,
+SWE-agent, ATIF) cannot be streamed and is read whole: see :meth:`Source.document`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, cast
+
+from .values import json_values
+
+_BOM = b"\xef\xbb\xbf"
+_HEAD_LINES = 50
+_HEAD_BYTES = 1 << 20
+
+
+class SourceError(Exception):
+    """The bytes could not be read: no such file, no permission, a broken gzip stream."""
+
+
+class Source:
+    """One open transcript. ``name`` is what messages call it, ``stem`` names its session if nothing else does."""
+
+    def __init__(self, name: str, stream: BinaryIO) -> None:
+        self.name = name
+        self.stem = _stem(name)
+        self.path: Path | None = None
+        self._raw = stream
+        self._stream = _unpacked(stream)
+        self._ahead: deque[bytes] = deque()
+        self._line = 0
+        self._document: tuple[object, str | None] | None = None
+
+    @classmethod
+    def open(cls, path: str) -> Self:
+        """Open a file, or standard input for ``-``. Raises :class:`SourceError`."""
+        if path == "-":
+            return cls("<stdin>", cast(BinaryIO, sys.stdin.buffer))
+        try:
+            source = cls(path, Path(path).open("rb"))  # noqa: SIM115  # closed by the with statement around it
+        except OSError as error:
+            raise SourceError(error.strerror or str(error)) from error
+        source.path = Path(path)
+        return source
+
+    @property
+    def size(self) -> int | None:
+        """Bytes in the file as it lies on disk; None where nobody can know."""
+        return os.fstat(self._raw.fileno()).st_size if self.path is not None else None
+
+    @property
+    def position(self) -> int:
+        """How many of those bytes have been taken so far."""
+        return self._raw.tell() if self.path is not None else 0
+
+    def head(self) -> list[bytes]:
+        """The first lines that are not blank, without taking them: enough to tell the format by."""
+        taken = sum(map(len, self._ahead))
+        while len(self._ahead) < _HEAD_LINES and taken < _HEAD_BYTES:
+            line = self._read_line()
+            if not line:
+                break
+            taken += len(line)
+            self._ahead.append(line)
+        return [line for line in self._ahead if line.strip()]
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """``(number, line)`` for every line that is not blank. Raises :class:`SourceError` where bytes are broken."""
+        while True:
+            line = self._ahead.popleft() if self._ahead else self._read_line()
+            if not line:
+                return
+            self._line += 1
+            if line.strip():
+                yield self._line, line
+
+    def document(self) -> tuple[object, str | None]:
+        """The whole of the input as one JSON value, and what is wrong with it. Held in memory, and read once."""
+        if self._document is None:
+            text = b"".join([*self._ahead, *iter(self._read_line, b"")])
+            values, problem = json_values(text)
+            if problem is None and len(values) != 1:
+                problem = f"expected one JSON document, found {len(values)}"
+            self._document = (values[0] if values else None), problem
+        return self._document
+
+    def by_lines(self) -> bool:
+        """Whether every line is a JSON value of its own (JSONL), rather than all of them together."""
+        head = self.head()
+        values, problem = json_values(head[0]) if head else ([], None)
+        return bool(values) or (problem is not None and any(_is_object(line) for line in head[1:]))
+
+    def _read_line(self) -> bytes:
+        try:
+            line = self._stream.readline()
+        except (OSError, EOFError, zlib.error) as error:
+            raise SourceError(str(error)) from error
+        if self._line == 0 and not self._ahead and line.startswith(_BOM):
+            return line[len(_BOM) :]
+        return line
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.path is not None:
+            self._stream.close()
+            self._raw.close()
+
+
+def _is_object(line: bytes) -> bool:
+    values, problem = json_values(line)
+    return problem is None and isinstance(values[0], dict)
+
+
+def _unpacked(stream: BinaryIO) -> BinaryIO:
+    """The stream itself, or what a gzip stream holds: told by its first two bytes, not by the file's name."""
+    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
+    if buffered.peek(2)[:2] == b"\x1f\x8b":
+        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=buffered)), 1 << 16))
+    return cast(BinaryIO, buffered)
+
+
+def _stem(name: str) -> str:
+    """The file's name without its endings: ``a/b.jsonl.gz`` → ``b``."""
+    stem = Path(name).name
+    for ending in (".gz", ".jsonl", ".json", ".traj"):
+        stem = stem.removesuffix(ending)
+    return stem or name
