@@ -1,0 +1,75 @@
+"""loopguard: stops agents that repeat the same tool call without getting anywhere.
+
+``LoopGuard`` is middleware for an agent gateway's event bus. The gateway publishes four events; the guard lets calls
+run, adds a note to a result, blocks a batch, or ends the turn with ``TurnEndingError``. README.md shows a whole loop.
+
+``LoopGuard`` and ``EmbeddedBus`` are loaded when they are first asked for: events can be built and read without them,
+and importing this package loads no event loop and no logging.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .answers import Acknowledged, Blocked, Code, Deliver, Detector, Proceed
+from .errors import EventError, LoopGuardError, SettingsError, TurnEndingError
+from .events import (
+    BatchCall,
+    CompactionRetry,
+    MessageKind,
+    Status,
+    ToolCallSettled,
+    ToolCallStarted,
+    UserMessageCommitted,
+    batch_started,
+    decode_event,
+)
+
+if TYPE_CHECKING:
+    from .bus import EmbeddedBus
+    from .middleware import LoopGuard
+    from .settings import Settings, parse_settings
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Acknowledged",
+    "BatchCall",
+    "Blocked",
+    "Code",
+    "CompactionRetry",
+    "Deliver",
+    "Detector",
+    "EmbeddedBus",
+    "EventError",
+    "LoopGuard",
+    "LoopGuardError",
+    "MessageKind",
+    "Proceed",
+    "Settings",
+    "SettingsError",
+    "Status",
+    "ToolCallSettled",
+    "ToolCallStarted",
+    "TurnEndingError",
+    "UserMessageCommitted",
+    "batch_started",
+    "decode_event",
+    "parse_settings",
+]
+
+_LATE = {"EmbeddedBus": "bus", "LoopGuard": "middleware", "Settings": "settings", "parse_settings": "settings"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(f".{_LATE[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

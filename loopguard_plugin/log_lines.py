@@ -1,0 +1,122 @@
+"""The text of each fact's log line (SPEC 12), to be read aloud and to be searched for. Pure.
+
+No arguments, results or error texts are in a fact, so none can get into a line. Names do come from outside, tool names
+even from the model: they are kept on one line and cut short.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Final, NamedTuple
+
+from .answers import (
+    BatchBlocked,
+    CallsUnsettled,
+    Code,
+    EvictionReason,
+    Fact,
+    NoteEmitted,
+    RunEnded,
+    RunEvicted,
+    WindowArmed,
+    WindowClosed,
+)
+
+_LONGEST_NAME: Final = 80
+_ON: Final = {True: "on", False: "off"}
+
+
+class Line(NamedTuple):
+    """One line: the name of its loguru level, its text, and the bound fields ``level`` and ``action``."""
+
+    severity: str
+    text: str
+    level: str | None = None
+    action: str | None = None
+
+
+def plain(text: str, longest: int = _LONGEST_NAME) -> str:
+    """Text from outside, on one line and at most so many characters long."""
+    shown = text if len(text) <= longest else text[:longest] + "…"
+    return shown if shown.isprintable() else "".join(char if char.isprintable() else " " for char in shown)
+
+
+def ready(rolling: bool, post_compaction: bool, agents: tuple[str, ...]) -> str:
+    """The line at start. ``agents``: those for whom other guards are on than for the rest."""
+    text = (
+        f"loopguard ready: rolling detectors {_ON[rolling]}, post-compaction guard {_ON[post_compaction]}, "
+        "repeated tool errors on"
+    )
+    return f"{text} (otherwise for: {', '.join(map(plain, agents))})" if agents else text
+
+
+@singledispatch
+def line(fact: Fact) -> Line:
+    """The log line of one fact."""
+    return Line("DEBUG", f"{type(fact).__name__}: {_where(fact)}")
+
+
+@line.register
+def _(fact: NoteEmitted) -> Line:
+    said = f"level=warning action=warn detector={fact.detector} count={fact.count}"
+    return Line("WARNING", f"tool loop: tool={plain(fact.tool)} {_where(fact)} {said}", "warning", "warn")
+
+
+@line.register
+def _(fact: BatchBlocked) -> Line:
+    said = f"level=critical action=block detector={fact.detector} count={fact.count}"
+    then = "the turn ends" if fact.terminal else "the model may answer once more"
+    text = f"tool loop: tool={plain(fact.tool)} {_where(fact)} {said} ({_calls(fact.calls)} not run, {then})"
+    return Line("ERROR", text, "critical", "block")
+
+
+@line.register
+def _(fact: RunEnded) -> Line:
+    said = f"action=end_turn code={fact.code} count={fact.count}"
+    tool = f"tool={plain(fact.tool)}"
+    if fact.code is Code.COMPACTION_LOOP_PERSISTED:
+        times = f"repeated {fact.count} times with the same result"
+        text = f"post-compaction loop persisted: {tool} {times}, {_where(fact)} {said}"
+    else:
+        text = f"tool loop: {tool} {_where(fact)} level=critical {said}"
+    return Line("ERROR", text, "critical", "end_turn")
+
+
+@line.register
+def _(fact: WindowArmed) -> Line:
+    return Line("INFO", f"post-compaction guard armed for {fact.attempts} attempts ({_where(fact)})")
+
+
+@line.register
+def _(fact: WindowClosed) -> Line:
+    said = f"toolCalls={fact.tool_calls} preCompactionRepeats={fact.pre_compaction_repeats}"
+    return Line("INFO", f"post-compaction window closed: {said} ({_where(fact)})")
+
+
+@line.register
+def _(fact: CallsUnsettled) -> Line:
+    text = (
+        f"{_calls(fact.calls)} had not settled when the run's next batch started, counted as aborted; a sub-agent "
+        f"inside its parent's run looks like this and needs a run_id of its own ({_where(fact)})"
+    )
+    return Line("WARNING", text)
+
+
+@line.register
+def _(fact: RunEvicted) -> Line:
+    """A run that was only idle is everyday; one forgotten for lack of room, or with calls still open, is not."""
+    idle = fact.reason is EvictionReason.IDLE
+    why = "it was idle" if idle else "maxRuns is reached and it was the least recently used"
+    text = f"run forgotten: {why}, {_calls(fact.open_calls)} of it still open ({_where(fact)})"
+    return Line("DEBUG" if idle and not fact.open_calls else "WARNING", text)
+
+
+def _where(fact: Fact) -> str:
+    """Whose line it is; a session's unnamed run needs no word."""
+    run = f" run={plain(fact.run_id)}" if fact.run_id is not None else ""
+    agent = f" agent={plain(fact.agent_id)}" if fact.agent_id is not None else ""
+    return f"session={plain(fact.session_key)}{run}{agent}"
+
+
+def _calls(count: int) -> str:
+    return "1 call" if count == 1 else f"{count} calls"

@@ -1,0 +1,161 @@
+"""What is written to the gateway's log (SPEC 12). loguru is imported here and nowhere else.
+
+Registering the middleware is the opt-in: lines go to whatever sinks the gateway has, and no sink is ever added but by
+:func:`forward_to_stdlib`. All lines come from the name ``loopguard_plugin.logs``, so that loguru's usual ways apply:
+``logger.disable("loopguard_plugin")`` silences them, and a sink's ``filter={"loopguard_plugin": "ERROR"}`` thins them.
+
+Every line carries the bound fields ``FIELDS``, None where one does not apply; ``event`` is the type of the event being
+answered, outside of any ``start`` or ``settings``. Lines at info and above hold no arguments, results or error texts:
+so tracebacks are written as places only, without the error's own text and without the values of variables, which
+loguru's default sink would show. The text of such an error follows at debug.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import traceback
+from typing import TYPE_CHECKING, Final
+
+from loguru import logger
+
+from . import log_lines
+from .log_lines import plain
+
+if TYPE_CHECKING:
+    from loguru import Message, Record
+
+    from .answers import Fact
+    from .errors import EventError
+    from .settings import Adjustment, Settings
+
+# In the order in which a reader wants them.
+FIELDS: Final = (
+    "event",
+    "session_key",
+    "run_id",
+    "agent_id",
+    "tool",
+    "detector",
+    "level",
+    "action",
+    "count",
+    "call_id",
+)
+_LONGEST_REASON: Final = 300
+_DEEPEST: Final = 20  # innermost frames of a traceback that are written
+
+_forwards: dict[str, int] = {}
+
+
+def started(settings: Settings) -> None:
+    """The lines at start: which guards are on, and every setting that was adjusted, once."""
+    if not settings.plugin_enabled:
+        _write("INFO", "loopguard is off (plugins.entries.loopguard.enabled: false): every event passes", event="start")
+        return
+    for adjustment in settings.adjustments:
+        _write("WARNING", f"loopguard setting adjusted: {_adjusted(adjustment)}", event="settings")
+    usual = settings.resolve(None)
+    guards = usual.rolling, usual.post_compaction
+    resolved = {agent: settings.resolve(agent) for agent in settings.agent_ids}
+    others = tuple(agent for agent, its in resolved.items() if (its.rolling, its.post_compaction) != guards)
+    _write("INFO", log_lines.ready(*guards, others), event="start")
+
+
+def _adjusted(adjustment: Adjustment) -> str:
+    given, used = str(adjustment.given).lower(), str(adjustment.used).lower()
+    change = f"{given} is used as {used}" if adjustment.given != adjustment.used else f"{given} has no effect as it is"
+    return f"{adjustment.path}: {change}, {adjustment.why}"
+
+
+def fact(that: Fact, event: object) -> None:
+    """The line of one thing that the guard did when it answered ``event``."""
+    line = log_lines.line(that)
+    fields = {name: value for name in FIELDS if (value := getattr(that, name, None)) is not None}
+    if "detector" in fields:
+        fields["detector"] = str(fields["detector"])  # plain text for sinks that serialise
+    _write(line.severity, line.text, event=event_name(event), level=line.level, action=line.action, **fields)
+
+
+def malformed(event: object, error: EventError, unreported: int) -> None:
+    """An event with a field of the wrong type, passed on unjudged (SPEC 13)."""
+    text = f"loopguard passed on a malformed {event_name(event)} unjudged: {plain(str(error), _LONGEST_REASON)}"
+    _write("WARNING", text + _more(unreported), event=event_name(event))
+
+
+def guard_failed(error: Exception, event: object, unreported: int) -> None:
+    """An exception inside the guard, with its traceback; the event was passed on unjudged (SPEC 13)."""
+    text = f"loopguard failed inside and passed the event on unjudged: {type(error).__name__}"
+    _write_failure(text + _more(unreported), error, event)
+
+
+def handler_failed(error: Exception, event: object, handler: object) -> None:
+    """An exception of a handler on the embedded bus; the other handlers ran."""
+    name = getattr(handler, "__qualname__", type(handler).__name__)
+    _write_failure(f"a handler of {event_name(event)} failed: {name}: {type(error).__name__}", error, event)
+
+
+def event_name(event: object) -> str:
+    """The type tag of an event, or the class name of anything else."""
+    tag = getattr(getattr(type(event), "__struct_config__", None), "tag", None)
+    return tag if isinstance(tag, str) else type(event).__name__
+
+
+def forward_to_stdlib(name: str = "loopguard") -> int:
+    """Send every line to ``logging.getLogger(name)`` too, for gateways that log through ``logging``.
+
+    The bound fields become attributes of the log record, levels keep their numbers. Called again for the same name, it
+    takes the place of the earlier one. Returns the id of the loguru sink, which ``logger.remove(id)`` takes away again.
+    loguru's own default sink on stderr stays as it is; a gateway that wants none of it calls ``logger.remove()`` first.
+    """
+    target = logging.getLogger(name)
+
+    def sink(message: Message) -> None:
+        record = message.record
+        number = record["level"].no
+        if target.isEnabledFor(number):
+            fields = {field: record["extra"].get(field) for field in FIELDS}
+            where = record["file"].path, record["line"]
+            target.handle(target.makeRecord(name, number, *where, record["message"], (), None, None, extra=fields))
+
+    with contextlib.suppress(KeyError, ValueError):  # not forwarded before, or the gateway has removed that sink
+        logger.remove(_forwards.pop(name))
+    _forwards[name] = logger.add(sink, level=0, format="{message}", filter=_is_ours)
+    return _forwards[name]
+
+
+def _is_ours(record: Record) -> bool:
+    """By a bound field too: a gateway may send ``logging`` back into loguru, and nothing may go round in circles."""
+    return record["name"] == __name__ and "session_key" in record["extra"]
+
+
+def _write(severity: str, text: str, **fields: object) -> None:
+    """A sink or patcher that raises must not take the gateway down (SPEC 13)."""
+    with contextlib.suppress(Exception):
+        logger.bind(**dict.fromkeys(FIELDS) | fields).log(severity, text)
+
+
+def _write_failure(text: str, error: Exception, event: object) -> None:
+    name = event_name(event)
+    _write("ERROR", f"{text}\n{_bare_traceback(error)}", event=name)
+    _write("DEBUG", f"the text of that {type(error).__name__}: {_said(error)}", event=name)
+
+
+def _said(error: Exception) -> str:
+    try:
+        return plain(str(error), _LONGEST_REASON)
+    except Exception as failure:
+        return f"(none, its __str__ raises {type(failure).__name__})"
+
+
+def _bare_traceback(error: BaseException, causes: int = 5) -> str:
+    """The traceback by places and kinds of errors alone; causes first."""
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    head = f"{_bare_traceback(earlier, causes - 1)}\n\nwhich led to:\n\n" if earlier and causes else ""
+    stack = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+    frames = "".join(f'  File "{at.filename}", line {at.lineno}, in {at.name}\n' for at in stack[-_DEEPEST:])
+    return f"{head}Traceback (most recent call last):\n{frames}{type(error).__name__}"
+
+
+def _more(unreported: int) -> str:
+    return f" ({unreported} more like it since the last such line)" if unreported else ""
