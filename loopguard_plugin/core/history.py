@@ -8,6 +8,7 @@ date by one step a call, and the one exception, a result that arrives after its 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable
 
@@ -181,7 +182,7 @@ def shadow(history: History, arrivals: Iterable[tuple[Record, bool]]) -> History
     room = history.size - own
     kept = list(history.records)[-room:] if room > 0 else []
     surplus = max(0, -room)
-    mixed = History(history.size + len(arrived))
+    mixed = History(sys.maxsize)  # trimmed already; siblings push nothing out
     for record in kept:
         mixed.add(copy_of(record))
     for record, sibling in arrived:

@@ -1,0 +1,223 @@
+"""The one funnel: ``Guard.feed(event, now) -> Step`` (SPEC 2).
+
+Synchronous, no clock, no I/O, no logging, no randomness. Replay, buses, hosts and benchmarks all go through it. An
+event is looked up among the calls that are known, observed (contents become digests), and decided on.
+"""
+
+from __future__ import annotations
+
+from ..answers import PROCEED, Acknowledged, Blocked, Deliver, Effect, Fact, Step
+from ..errors import TurnEndingError
+from ..events import (
+    CompactionRetry,
+    Event,
+    MessageKind,
+    ToolCallSettled,
+    ToolCallStarted,
+    UserMessageCommitted,
+    check,
+)
+from ..settings import ResolvedSettings, Settings
+from .batch import Ending, Refusal, Slot, State
+from .decide import Run
+from .notes import append_note
+from .observe import Call, observe_call, observe_settlement
+from .sessions import Sessions
+
+_PROCEEDS = Step(PROCEED)
+
+
+class Guard:
+    """Every session's state under one set of settings. Not safe for threads: callers that have several lock."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._sessions = Sessions(settings.max_runs, settings.idle_minutes * 60)
+        self.use(settings)
+
+    def use(self, settings: Settings) -> None:
+        """Other settings from the next event on; open runs keep their counts."""
+        self._resolve = settings.resolve
+        self._sessions.limit = settings.max_runs
+        self._sessions.idle = settings.idle_minutes * 60
+
+    @property
+    def runs(self) -> int:
+        """How many runs are open."""
+        return len(self._sessions)
+
+    def feed(self, event: Event, now: float) -> Step:
+        """Judge one event. ``now``: seconds on any clock that only goes forward; it serves idle expiry alone.
+
+        Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
+        """
+        kind = type(event)
+        if kind is ToolCallStarted:
+            return self._started(event, now)  # type: ignore[arg-type]  # its very type was compared
+        if kind is ToolCallSettled:
+            return self._settled(event, now)  # type: ignore[arg-type]
+        check(event)
+        if isinstance(event, ToolCallStarted):
+            return self._started(event, now)
+        if isinstance(event, ToolCallSettled):
+            return self._settled(event, now)
+        facts: list[Fact] = []
+        run = self._run(event, now, facts)
+        if isinstance(event, CompactionRetry):
+            armed = run.arm(self._resolve(run.agent_id), facts)
+            return Step(Acknowledged(Effect.ARMED if armed else Effect.IGNORED), None, tuple(facts))
+        self._user_message(event, run)
+        return Step(Acknowledged(Effect.RESET), None, tuple(facts))
+
+    def ended(self, session_key: str, run_id: str | None = None) -> TurnEndingError | None:
+        """The last error that ended the run's turn; None once a user wrote again or another batch was let through."""
+        run = self._sessions.find(session_key.strip(), _trimmed(run_id))
+        return _error(run, run.ending, None) if run is not None and run.ending is not None else None
+
+    def end_run(self, session_key: str, run_id: str | None = None) -> None:
+        """Forget a run; nothing happens if there is none."""
+        run = self._sessions.find(session_key.strip(), _trimmed(run_id))
+        if run is not None:
+            self._sessions.drop(run)
+
+    def _run(self, event: Event, now: float, facts: list[Fact]) -> Run:
+        run_id = event.run_id
+        run = self._sessions.touch(
+            event.session_key.strip(), None if run_id is None else run_id.strip() or None, now, facts
+        )
+        if event.agent_id is not None and event.agent_id != run.agent_id:
+            run.agent_id = event.agent_id.strip() or run.agent_id
+        return run
+
+    def _started(self, event: ToolCallStarted, now: float) -> Step:
+        check(event)
+        facts: list[Fact] = []
+        run = self._run(event, now, facts)
+        limits = self._resolve(run.agent_id)
+        batch_id = _trimmed(event.batch_id)
+        call_id = event.call_id.strip()
+        slot = run.known_start(call_id, batch_id, event.index)
+        if slot is None or slot.state is State.LISTED:
+            if event.continues is not None:
+                run.continue_from(self._sessions.find(run.session_key, _trimmed(event.continues)))
+            slot = self._start_anew(event, run, call_id, batch_id, slot, limits, facts)
+        if slot.ending is not None:
+            return Step(None, _error(run, slot.ending, _blocked(slot.refusal)), tuple(facts))
+        if slot.refusal is not None:
+            return Step(_blocked(slot.refusal), None, tuple(facts))
+        return Step(PROCEED, None, tuple(facts)) if facts else _PROCEEDS
+
+    def _start_anew(
+        self,
+        event: ToolCallStarted,
+        run: Run,
+        call_id: str,
+        batch_id: str | None,
+        slot: Slot | None,
+        limits: ResolvedSettings,
+        facts: list[Fact],
+    ) -> Slot:
+        """A call that is not known yet, or only from its batch list, starts."""
+        if slot is None:
+            over = run.closed_batch(batch_id)
+            if over is not None and over is not run.batch:
+                return run.bar(over, call_id, event.index, _call(event, limits))
+            if run.open_batch(batch_id, limits, facts) and event.batch:
+                listed = [(one.call_id.strip(), observe_call(one.tool, one.args, limits)) for one in event.batch]
+                run.admit(listed, limits, facts)
+                slot = run.batch.find(call_id, event.index, fresh=True)
+            if slot is None:
+                slot = run.batch.add(call_id, event.index, _call(event, limits))
+        run.start(slot, limits, facts)
+        return slot
+
+    def _settled(self, event: ToolCallSettled, now: float) -> Step:
+        check(event)
+        facts: list[Fact] = []
+        run = self._run(event, now, facts)
+        limits = self._resolve(run.agent_id)
+        batch_id = _trimmed(event.batch_id)
+        call_id = event.call_id.strip()
+        slot = run.known_settlement(call_id, batch_id, event.index)
+        if slot is None:
+            if run.closed_batch(batch_id) is not None:
+                return Step(Deliver(event.result, event.error, ignored=True), None, tuple(facts))
+            slot = Slot(call_id, event.index, (0, 0), _call(event, limits))
+            settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcome(limits))
+            run.settle_alone(slot, batch_id, settlement, limits, facts)
+        elif slot.state is State.RUNNING or slot.state is State.LISTED:
+            self._settle(event, run, slot, limits, facts)
+        elif slot.state is State.BLOCKED:
+            slot.state = State.OVER
+            slot.ignored = True
+        answer = _delivered(event, slot)
+        if slot.ending is not None and slot.settlement is not None:
+            return Step(None, _error(run, slot.ending, answer), tuple(facts))
+        return Step(answer, None, tuple(facts))
+
+    def _settle(
+        self, event: ToolCallSettled, run: Run, slot: Slot, limits: ResolvedSettings, facts: list[Fact]
+    ) -> None:
+        """A call that started, or that the batch list names, ended."""
+        batch = run.batch_of(slot)
+        if slot.state is State.LISTED and batch is not None and batch.closed:
+            slot.state = State.OVER
+            slot.ignored = True
+            return
+        settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcome(limits))
+        if batch is run.batch:
+            run.settle(slot, settlement, event.deliverable, limits, facts)
+        else:
+            run.settle_late(slot, settlement, limits, facts)
+
+    def _user_message(self, event: UserMessageCommitted, run: Run) -> None:
+        session = self._sessions.session(run.session_key)
+        assert session is not None
+        message_id = _trimmed(event.message_id)
+        if message_id is not None and not session.is_new(message_id):
+            return
+        for one in session.runs.values():
+            one.errors.clear()
+            one.ending = None
+        if event.kind == MessageKind.MESSAGE and None in session.runs:
+            session.runs[None].renew()
+
+
+def _trimmed(name: str | None) -> str | None:
+    """A name that may be absent; blank is as good as absent."""
+    return None if name is None else name.strip() or None
+
+
+def _call(event: ToolCallStarted | ToolCallSettled, limits: ResolvedSettings) -> Call:
+    return observe_call(event.tool, event.args, limits)
+
+
+def _blocked(refusal: Refusal | None) -> Blocked | None:
+    if refusal is None:
+        return None
+    return Blocked(refusal.reason, refusal.detector, refusal.count, refusal.terminal)
+
+
+def _delivered(event: ToolCallSettled, slot: Slot) -> Deliver:
+    """The answer to a settlement: what it brought, with the note that its call was given."""
+    note = slot.note
+    if note is None:
+        return Deliver(event.result, event.error, ignored=slot.ignored)
+    result, error = event.result, event.error
+    if error is not None:
+        error = append_note(error, note.text)
+    else:
+        result = append_note(result, note.text)
+    return Deliver(result, error, note.text, note.detector, note.count)
+
+
+def _error(run: Run, ending: Ending, answer: Deliver | Blocked | None) -> TurnEndingError:
+    return TurnEndingError(
+        code=ending.code,
+        message=ending.message,
+        session_key=run.session_key,
+        run_id=run.run_id,
+        tool=ending.tool,
+        count=ending.count,
+        detector=ending.detector,
+        answer=answer,
+    )

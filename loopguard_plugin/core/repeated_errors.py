@@ -1,0 +1,42 @@
+"""The always-on guard: identical failures in a row (SPEC 4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .observe import Call, Settlement
+
+ATTEMPTS: Final = 3  # the first one and two retries
+
+
+class RepeatedErrors:
+    """The streak of a run's latest failures with the same tool, arguments and error.
+
+    ``key`` and ``outcome`` say which failure it is, ``text`` is its last error text (at most 300 characters), for
+    the message.
+    """
+
+    __slots__ = ("count", "key", "outcome", "shown", "text")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """A fresh count."""
+        self.count = 0
+        self.key = 0
+        self.outcome: int | None = None
+        self.shown = ""
+        self.text = ""
+
+    def fail(self, call: Call, settlement: Settlement) -> int:
+        """One more failure, applied in model call order; answers how many in a row are identical to it."""
+        if self.count and self.key == call.key and self.outcome == settlement.outcome:
+            self.count += 1
+        else:
+            self.count = 1
+            self.key = call.key
+            self.outcome = settlement.outcome
+        self.shown = call.shown
+        self.text = settlement.error_text or ""
+        return self.count
