@@ -1,0 +1,122 @@
+"""Does any ratio fall behind? Exits with status 1 if so.
+
+A short workload, the best of a few rounds, and limits well above what is measured on a quiet machine, so that a
+failure means a change in the code and not a busy neighbour: what fails is measured again, twice at most, before it
+counts. Needs nothing but the package itself; peers that happen to be installed take part.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from . import (
+    bus_cycle,
+    core_cycle,
+    exec_failures,
+    floor,
+    history_size,
+    import_time,
+    memory,
+    open_runs,
+    ours,
+    peers,
+    result_size,
+)
+from .measure import table
+from .workload import Form, Movement, Shape
+
+ATTEMPTS = 3
+
+
+class Limit(Struct, frozen=True):
+    """What is held: ``measure`` answers a number that must not be above ``most``."""
+
+    what: str
+    most: float
+    measure: Callable[[], float]
+
+
+def _core() -> float:
+    return core_cycle.compared(Shape(), runs=3, rounds=9, others=False).best_ratio(ours.CORE, floor.NAME)
+
+
+def _large(form: Form) -> float:
+    timings = result_size.compared(form, 256 * 1024, Movement.REPEATED, {}, rounds=7)
+    return timings.best_ratio(ours.CORE, floor.NAME)
+
+
+def _bus() -> float:
+    return bus_cycle.compared(runs=3, rounds=9).best_ratio(ours.BUS, ours.CORE)
+
+
+def _exec() -> float:
+    return exec_failures.compared(0.02, count=16, rounds=3).best_ratio(ours.CORE, exec_failures.PLAIN)
+
+
+def _history() -> float:
+    return history_size.compared(history_size.traffic(), rounds=7).best_ratio("3000", "30")
+
+
+def _open() -> float:
+    return open_runs.compared((1, 20_000), calls=3_000, rounds=4).best_ratio("20,000", "1")
+
+
+def _memory() -> float:
+    return memory.kept(500) / 1024
+
+
+def _import() -> float:
+    taken = import_time.compared(7, (import_time.ALONE, import_time.WHOLE))
+    return min(taken[import_time.WHOLE]) / min(taken[import_time.ALONE])
+
+
+def _unwanted() -> float:
+    return len(import_time.loaded())
+
+
+def _peer(size: int) -> float:
+    """The core to the fastest peer that compares results."""
+    timings = result_size.compared(Form.TEXT, size, Movement.PROGRESSING, result_size.comparing(), rounds=5)
+    rival = result_size.fastest(timings)
+    return timings.best_ratio(ours.CORE, rival) if rival else 0.0
+
+
+def limits() -> Iterator[Limit]:
+    """Everything that is held, the cheap ones first."""
+    yield Limit("modules that importing should not load", 0, _unwanted)
+    yield Limit("import, to the libraries alone", 1.6, _import)
+    yield Limit("core, to the floor, 0.5 KiB of text", 12.0, _core)
+    yield Limit("core, to the floor, 256 KiB of text", 2.5, lambda: _large(Form.TEXT))
+    yield Limit("core, to the floor, 256 KiB of markup", 6.0, lambda: _large(Form.MARKUP))
+    yield Limit("bus, to the core", 2.2, _bus)
+    yield Limit("failing commands, to five plain passes", 0.6, _exec)
+    yield Limit("historySize 3,000, to 30", 1.35, _history)
+    yield Limit("20,000 open runs, to one", 2.8, _open)
+    yield Limit("KiB kept per run of 30 calls", 9.0, _memory)
+    if peers.installed():
+        for size in result_size.SIZES:
+            what = f"core, to the fastest peer that compares, {size / 1024:g} KiB"
+            yield Limit(what, 1.0, functools.partial(_peer, size))
+
+
+def main() -> int:
+    """Measure, print the table, and say by the status whether all holds."""
+    lines = []
+    behind = 0
+    for limit in limits():
+        seen: list[float] = []
+        while len(seen) < ATTEMPTS and (not seen or min(seen) > limit.most):
+            seen.append(limit.measure())
+        holds = min(seen) <= limit.most
+        behind += not holds
+        lines.append((limit.what, f"{limit.most:g}", f"{min(seen):.2f}", "" if holds else "behind"))
+    print(table(("what", "at most", "measured", ""), lines))
+    return 1 if behind else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
