@@ -84,6 +84,8 @@ def _problem(text: str, args: tuple[object, ...]) -> Problem:
     culprit = args[2] if len(args) > 2 else None
     near = _NEAR.search(message)
     offset = max(int(near.group(1)) - 1, 0) if near else 0
+    if message.startswith("Extra data"):  # counted to the end of what was read before
+        offset += 1
     line, column = _place(text, _exact(text, offset, culprit))
     return Problem("", f"not JSON5: {_worded(message)}", line=line, column=column)
 
