@@ -102,7 +102,7 @@ class CompactionRetry(Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 class UserMessageCommitted(Struct, frozen=True, kw_only=True, tag_field="type", tag="user_message_committed"):
-    """A user message entered the transcript. Answered by ``Acknowledged``; a repeated ``message_id`` changes nothing."""
+    """A user message entered the transcript. A ``message_id`` seen before changes nothing."""
 
     session_key: str
     run_id: str | None = None
@@ -115,7 +115,7 @@ Event: TypeAlias = ToolCallStarted | ToolCallSettled | CompactionRetry | UserMes
 
 EVENT_TYPES: tuple[type[Struct], ...] = (ToolCallStarted, ToolCallSettled, CompactionRetry, UserMessageCommitted)
 
-_decoder = msgspec.json.Decoder(Event)  # type: ignore[var-annotated]  # a union of tagged structs
+_decoder = msgspec.json.Decoder(Event)
 _FIELD = re.compile(r"`\$\.?([^`]*)`$")
 _NAMED = re.compile(r"(?:field|value) [`'](\w+)[`']")
 

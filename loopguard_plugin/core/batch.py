@@ -14,8 +14,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from ..answers import Code, Detector
-from .observe import Call, Settlement
 from .history import History, Projection
+from .observe import Call, Settlement
 from .precedence import Loop
 from .record import VETO, Record
 

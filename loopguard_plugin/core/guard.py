@@ -19,10 +19,12 @@ from ..events import (
 )
 from ..settings import ResolvedSettings, Settings
 from .batch import Ending, Refusal, Slot, State
-from .decide import Run
+from .decide import admit, bar, open_batch, start
 from .notes import append_note
 from .observe import Call, observe_call, observe_settlement
+from .run import Run
 from .sessions import Sessions
+from .settle import settle, settle_alone, settle_late, wants_outcome
 
 _PROCEEDS = Step(PROCEED)
 
@@ -120,14 +122,14 @@ class Guard:
         if slot is None:
             over = run.closed_batch(batch_id)
             if over is not None and over is not run.batch:
-                return run.bar(over, call_id, event.index, _call(event, limits))
-            if run.open_batch(batch_id, limits, facts) and event.batch:
+                return bar(over, call_id, event.index, _call(event, limits))
+            if open_batch(run, batch_id, limits, facts) and event.batch:
                 listed = [(one.call_id.strip(), observe_call(one.tool, one.args, limits)) for one in event.batch]
-                run.admit(listed, limits, facts)
+                admit(run, listed, limits, facts)
                 slot = run.batch.find(call_id, event.index, fresh=True)
             if slot is None:
                 slot = run.batch.add(call_id, event.index, _call(event, limits))
-        run.start(slot, limits, facts)
+        start(run, slot, limits, facts)
         return slot
 
     def _settled(self, event: ToolCallSettled, now: float) -> Step:
@@ -142,8 +144,8 @@ class Guard:
             if run.closed_batch(batch_id) is not None:
                 return Step(Deliver(event.result, event.error, ignored=True), None, tuple(facts))
             slot = Slot(call_id, event.index, (0, 0), _call(event, limits))
-            settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcome(limits))
-            run.settle_alone(slot, batch_id, settlement, limits, facts)
+            settlement = observe_settlement(event, slot.call, want_outcome=wants_outcome(run, limits))
+            settle_alone(run, slot, batch_id, settlement, limits, facts)
         elif slot.state is State.RUNNING or slot.state is State.LISTED:
             self._settle(event, run, slot, limits, facts)
         elif slot.state is State.BLOCKED:
@@ -163,11 +165,11 @@ class Guard:
             slot.state = State.OVER
             slot.ignored = True
             return
-        settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcome(limits))
+        settlement = observe_settlement(event, slot.call, want_outcome=wants_outcome(run, limits))
         if batch is run.batch:
-            run.settle(slot, settlement, event.deliverable, limits, facts)
+            settle(run, slot, settlement, event.deliverable, limits, facts)
         else:
-            run.settle_late(slot, settlement, limits, facts)
+            settle_late(run, slot, settlement, limits, facts)
 
     def _user_message(self, event: UserMessageCommitted, run: Run) -> None:
         session = self._sessions.session(run.session_key)

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from typing import Final
 
 from ..answers import EvictionReason, Fact, RunEvicted
-from .decide import Run
 from .notes import Buckets
+from .run import Run
 
 MESSAGES: Final = 256  # message ids remembered a session (SPEC 2)
 PARKED_SECONDS: Final = 24 * 3600.0  # how long an idle run with open calls is kept

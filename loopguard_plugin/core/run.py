@@ -1,0 +1,193 @@
+"""The state of one run, and finding its calls again (SPEC 2, 13)."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+
+from ..answers import Fact, WindowArmed
+from ..settings import ResolvedSettings
+from .batch import Batch, Ending, Slot, State
+from .history import History
+from .notes import Buckets
+from .post_compaction import BEFORE, CompactionWindow
+from .repeated_errors import RepeatedErrors
+
+REMEMBERED: Final = 64  # open and blocked calls of ended batches, a run (SPEC 2)
+
+
+class Place(TypedDict):
+    """Where a fact happened."""
+
+    session_key: str
+    run_id: str | None
+    agent_id: str | None
+
+
+class Run:
+    """What the guard knows of one run. ``buckets`` are the session's; ``ending``: what last ended its turn.
+
+    ``calls`` are keys of the latest calls; ``spent``: the recovery allowance is; ``told``: that calls never settled.
+    """
+
+    __slots__ = (
+        "agent_id",
+        "armings",
+        "batch",
+        "buckets",
+        "calls",
+        "continued",
+        "ending",
+        "errors",
+        "history",
+        "last_seen",
+        "parked",
+        "previous",
+        "remembered",
+        "run_id",
+        "session_key",
+        "spent",
+        "told",
+        "window",
+    )
+
+    def __init__(self, session_key: str, run_id: str | None, buckets: Buckets) -> None:
+        self.session_key = session_key
+        self.run_id = run_id
+        self.agent_id: str | None = None
+        self.buckets = buckets
+        self.last_seen = 0.0
+        self.parked = False
+        self.batch = Batch(None)
+        self.previous = self.batch
+        self.remembered: dict[tuple[str | None, str, int | None], Slot] = {}
+        self.history: History | None = None
+        self.errors = RepeatedErrors()
+        self.window: CompactionWindow | None = None
+        self.armings = 0
+        self.calls: list[int] = []
+        self.spent = False
+        self.told = False
+        self.continued = False
+        self.ending: Ending | None = None
+
+    def known_start(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
+        """The call that a start speaks of, if it is known: started before, or listed in the current batch."""
+        if batch_id is None:
+            for batch in (self.batch, self.previous):
+                if batch.batch_id is None:
+                    slot = batch.find(call_id, None, fresh=False)
+                    if slot is not None and slot.open:
+                        return slot
+            slot = self.remembered.get((None, call_id, None)) if self.remembered else None
+            return slot if slot is not None and slot.open else None
+        if batch_id == self.batch.batch_id:
+            return self.batch.find(call_id, index, fresh=True)
+        if batch_id == self.previous.batch_id:
+            slot = self.previous.find(call_id, index, fresh=True)
+            if slot is not None and slot.state is State.LISTED:
+                return None
+            return slot
+        return self._recall(call_id, batch_id, index)
+
+    def known_settlement(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
+        """The call that a settlement speaks of, if it is known: without ``batch_id`` the newest open one of that id."""
+        if batch_id is not None:
+            for batch in (self.batch, self.previous):
+                if batch.batch_id == batch_id:
+                    return batch.find(call_id, index, fresh=False) or self._recall(call_id, batch_id, index)
+            return self._recall(call_id, batch_id, index)
+        settled = None
+        for batch in (self.batch, self.previous):
+            slot = batch.find(call_id, index, fresh=False)
+            if slot is not None:
+                if slot.open:
+                    return slot
+                settled = settled or slot
+        for slot in reversed(self.remembered.values()):
+            if slot.call_id == call_id and _same_place(slot, index):
+                if slot.open:
+                    return slot
+                settled = settled or slot
+        return settled
+
+    def _recall(self, call_id: str, batch_id: str, index: int | None) -> Slot | None:
+        for (its_batch, its_call, _), slot in reversed(self.remembered.items()):
+            if its_call == call_id and its_batch == batch_id and _same_place(slot, index):
+                return slot
+        return None
+
+    def batch_of(self, slot: Slot) -> Batch | None:
+        """The current or the previous batch, if the call is one of its own."""
+        for batch in (self.batch, self.previous):
+            if batch.holds(slot):
+                return batch
+        return None
+
+    def closed_batch(self, batch_id: str | None) -> Batch | None:
+        """The current or previous batch of that id, if its calls that have not started count as blocked."""
+        for batch in (self.batch, self.previous):
+            if batch_id is not None and batch.batch_id == batch_id and batch.closed:
+                return batch
+        return None
+
+    def remember(self, batch_id: str | None, slot: Slot) -> None:
+        """Keep a call beyond its batch: the newest of them."""
+        remembered = self.remembered
+        key = (batch_id, slot.call_id, None if batch_id is None else slot.index)
+        remembered.pop(key, None)
+        remembered[key] = slot
+        if len(remembered) > REMEMBERED:
+            del remembered[next(iter(remembered))]
+
+    def window_for(self, limits: ResolvedSettings) -> History | None:
+        """The history under the settings of the moment; None while the rolling detectors are off."""
+        history = self.history
+        if not limits.rolling:
+            self.history = None
+        elif history is None:
+            history = self.history = History(limits.history_size)
+        elif history.size != limits.history_size:
+            history.resize(limits.history_size)
+        return self.history
+
+    def arm(self, limits: ResolvedSettings, facts: list[Fact]) -> bool:
+        """A compaction retry; answers whether the guard is on."""
+        if not limits.post_compaction:
+            self.window = None
+            return False
+        self.window = CompactionWindow(limits.window_size, self.calls[-BEFORE:])
+        self.armings += 1
+        facts.append(WindowArmed(**self.place(), attempts=limits.window_size))
+        return True
+
+    def renew(self) -> None:
+        """A user message of kind ``message``: the unnamed run may survive another blocked batch."""
+        self.spent = False
+
+    def continue_from(self, old: Run | None) -> None:
+        """This run goes on from an old one: the error streak moves over, once."""
+        if self.continued:
+            return
+        self.continued = True
+        if old is not None and old is not self and old.errors.count and not self.errors.count:
+            self.errors, old.errors = old.errors, self.errors
+
+    def open_calls(self) -> int:
+        """How many calls of this run are known to have started and not to have settled."""
+        late = [*self.previous.slots, *self.remembered.values()] if self.previous is not self.batch else []
+        return self.batch.running + sum(slot.state is State.RUNNING for slot in late)
+
+    def count_call(self, key: int) -> None:
+        """One of the calls before a compaction, if one comes."""
+        calls = self.calls
+        calls.append(key)
+        if len(calls) >= 2 * BEFORE:
+            del calls[:BEFORE]
+
+    def place(self) -> Place:
+        """Where a fact about this run happened."""
+        return {"session_key": self.session_key, "run_id": self.run_id, "agent_id": self.agent_id}
+
+
+def _same_place(slot: Slot, index: int | None) -> bool:
+    return index is None or slot.index is None or slot.index == index

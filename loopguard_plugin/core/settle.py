@@ -1,0 +1,233 @@
+"""What settlements do to a run: outcomes in model call order, the two guards, the error that ends a turn.
+
+Outcomes are applied as their batch hands them on (SPEC 8); a result that comes after its batch has ended, or whose
+start was never seen, is applied where it arrives.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..answers import CallsUnsettled, Code, Detector, Fact, NoteEmitted, RunEnded, WindowClosed
+from ..events import Status
+from ..settings import ResolvedSettings
+from . import wording
+from .batch import Ending, Note, Slot, State
+from .observe import Settlement
+from .post_compaction import CompactionWindow
+from .precedence import Loop
+from .record import FAILED, GONE, REJECTED, UNCHANGED, UNKNOWN, Record
+from .repeated_errors import ATTEMPTS
+from .run import REMEMBERED, Run
+
+_FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED))
+_NOTHING: Final = frozenset((Status.SKIPPED, Status.ABORTED, Status.BLOCKED))  # no outcome, neither count nor reset
+
+
+def wants_outcome(run: Run, limits: ResolvedSettings) -> bool:
+    """Whether anything compares outcomes of calls that worked."""
+    return limits.rolling or run.window is not None
+
+
+def settle(
+    run: Run, slot: Slot, settlement: Settlement, deliverable: bool, limits: ResolvedSettings, facts: list[Fact]
+) -> None:
+    """A call of the current batch ended: note, then outcomes in model call order, then an error that is due."""
+    batch = run.batch
+    happened = settlement.status not in _NOTHING
+    if slot.state is State.LISTED and happened:
+        slot.record = Record(slot.call.key, slot.call.tool)
+        batch.arrivals.append((slot.record, True))
+    slot.armed_at = run.armings
+    slot.ignored = settlement.status is Status.BLOCKED
+    warning = slot.warning
+    if warning is not None and deliverable and happened:
+        _warn(run, slot, warning, facts)
+    for ready in batch.settle(slot, settlement):
+        ending = _apply(run, ready, limits, facts)
+        if ending is not None and batch.owed is None:
+            batch.owed = ending
+    if batch.owed is not None:
+        raise_if_due(run, slot, facts)
+
+
+def settle_late(run: Run, slot: Slot, settlement: Settlement, limits: ResolvedSettings, facts: list[Fact]) -> None:
+    """A call whose batch has ended: applied on arrival, without a note."""
+    slot.state = State.SETTLED
+    slot.settlement = settlement
+    slot.armed_at = run.armings
+    slot.ignored = settlement.status is Status.BLOCKED
+    record = slot.record
+    if record is not None and record.marks & GONE:
+        record = slot.record = None
+    ending = _apply(run, slot, limits, facts)
+    if record is None:
+        _own_record(run, slot)
+    elif record.outcome is not None and run.history is not None:
+        run.history.refill(record)
+    _owe(run, slot, ending, facts)
+
+
+def settle_alone(
+    run: Run,
+    slot: Slot,
+    batch_id: str | None,
+    settlement: Settlement,
+    limits: ResolvedSettings,
+    facts: list[Fact],
+) -> None:
+    """A settlement whose start was never seen: a call of its own, applied where it arrives."""
+    run.remember(batch_id, slot)
+    slot.state = State.SETTLED
+    slot.settlement = settlement
+    slot.armed_at = run.armings
+    slot.ignored = settlement.status is Status.BLOCKED
+    run.window_for(limits)
+    ending = _apply(run, slot, limits, facts)
+    if settlement.status not in _NOTHING and limits.post_compaction:
+        run.count_call(slot.call.key)
+    _own_record(run, slot)
+    _owe(run, slot, ending, facts)
+
+
+def _own_record(run: Run, slot: Slot) -> None:
+    """Put a call of its own into the history where it arrived: amid the open batch."""
+    settlement = slot.settlement
+    if settlement is None or settlement.status in _NOTHING or run.history is None:
+        return
+    record = Record(slot.call.key, slot.call.tool)
+    _fill(record, settlement)
+    run.batch.arrivals.append((record, False))
+    run.batch.foreign = True
+    run.batch.shadow = None
+
+
+def _owe(run: Run, slot: Slot, ending: Ending | None, facts: list[Fact]) -> None:
+    """Raise an error that came from outside the current batch, or leave it to that one while calls of it run."""
+    if ending is None:
+        return
+    batch = run.batch
+    if batch.running and not batch.raised:
+        batch.owed = batch.owed or ending
+    else:
+        end_turn(run, slot, ending, facts)
+
+
+def raise_if_due(run: Run, slot: Slot, facts: list[Fact]) -> None:
+    """Once nothing of the batch runs, this call's start or settlement raises what the batch owes."""
+    batch = run.batch
+    if batch.owed is not None and not batch.raised and not batch.running:
+        batch.raised = True
+        end_turn(run, slot, batch.owed, facts)
+
+
+def end_turn(run: Run, slot: Slot, ending: Ending, facts: list[Fact]) -> None:
+    slot.ending = run.ending = ending
+    facts.append(
+        RunEnded(
+            **run.place(),
+            tool=ending.tool,
+            call_id=ending.call_id,
+            detector=ending.detector,
+            code=ending.code,
+            count=ending.count,
+        )
+    )
+
+
+def _warn(run: Run, slot: Slot, warning: Loop, facts: list[Fact]) -> None:
+    detector, count, shown = warning.detector, warning.count, slot.call.shown
+    if not run.buckets.spend(run.run_id, warning.key, count):
+        return
+    slot.note = Note(wording.note(detector, shown, count), detector, count)
+    facts.append(
+        NoteEmitted(**run.place(), tool=shown, call_id=slot.call_id, detector=detector, count=count)
+    )
+
+
+def _apply(run: Run, slot: Slot, limits: ResolvedSettings, facts: list[Fact]) -> Ending | None:
+    """A call's outcome takes effect, in model call order; answers the error that it makes due."""
+    settlement = slot.settlement
+    assert settlement is not None
+    if settlement.status in _NOTHING:
+        return None
+    if slot.record is not None:
+        _fill(slot.record, settlement)
+    ending = None
+    errors = run.errors
+    if settlement.status in _FAILURES:
+        count = errors.fail(slot.call, settlement)
+        if count >= ATTEMPTS:
+            ending = _ending_of(run, slot, Code.REPEATED_TOOL_ERROR, Detector.REPEATED_TOOL_ERROR, count)
+    elif errors.count:
+        errors.clear()
+    if run.window is not None and slot.armed_at == run.armings and limits.post_compaction:
+        persisted = _watch(run, run.window, slot, settlement, facts)
+        ending = ending or persisted
+    return ending
+
+
+def _watch(
+    run: Run, window: CompactionWindow, slot: Slot, settlement: Settlement, facts: list[Fact]
+) -> Ending | None:
+    outcome = settlement.failure if settlement.failure is not None else settlement.outcome
+    if outcome is None:
+        return None
+    window.take(slot.call.key, outcome)
+    if not window.closed:
+        return None
+    run.window = None
+    if window.persisted:
+        return _ending_of(
+            run, slot, Code.COMPACTION_LOOP_PERSISTED, Detector.COMPACTION_LOOP_PERSISTED, window.size
+        )
+    facts.append(
+        WindowClosed(**run.place(), tool_calls=window.seen, pre_compaction_repeats=window.repeats)
+    )
+    return None
+
+
+def _ending_of(run: Run, slot: Slot, code: Code, detector: Detector, count: int) -> Ending:
+    shown = slot.call.shown
+    if code is Code.REPEATED_TOOL_ERROR:
+        message = wording.repeated_error(shown, count, run.errors.text)
+    else:
+        message = wording.compaction_persisted(shown, count)
+    return Ending(code, detector, count, shown, slot.call_id, message)
+
+
+def end_batch(run: Run, limits: ResolvedSettings, facts: list[Fact]) -> Ending | None:
+    """Apply what still waits, put the batch into the history; answers an error that it could not raise."""
+    batch = run.batch
+    if batch.running and not run.told:
+        run.told = True
+        facts.append(CallsUnsettled(**run.place(), calls=batch.running))
+    for slot in batch.end():
+        ending = _apply(run, slot, limits, facts)
+        if ending is not None and batch.owed is None:
+            batch.owed = ending
+    history = run.window_for(limits)
+    if history is not None:
+        for record, _ in batch.arrivals:
+            history.add(record)
+    batch.arrivals.clear()
+    if run.previous is not batch:
+        for slot in run.previous.slots[-REMEMBERED:]:
+            if slot.open:
+                run.remember(run.previous.batch_id, slot)
+    run.previous = batch
+    return None if batch.raised else batch.owed
+
+
+def _fill(record: Record, settlement: Settlement) -> None:
+    """What came of a call, into its record."""
+    record.outcome = settlement.outcome
+    record.failure = settlement.failure
+    if settlement.status in _FAILURES:
+        record.marks |= FAILED
+    if settlement.status is Status.REJECTED:
+        record.marks |= REJECTED
+    if settlement.unknown_tool:
+        record.marks |= UNKNOWN
+    if settlement.unchanged:
+        record.marks |= UNCHANGED
