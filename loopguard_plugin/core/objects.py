@@ -1,0 +1,140 @@
+"""What an object that is not JSON is made of: its type's name, its contents or its fields. Never an address.
+
+Objects come from frameworks and may raise in anything that is asked of them; what cannot be read is left out or
+marked, and nothing raises out of here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import pathlib
+import re
+import types
+from collections.abc import Callable
+from typing import Final
+
+_UNREADABLE: Final = "\udcff unreadable"  # a lone surrogate: no field has this text by chance
+
+
+def type_name(cls: type) -> bytes:
+    """A type's module and qualified name."""
+    try:
+        return f"{cls.__module__}.{cls.__qualname__}".encode("utf-8", "surrogatepass")
+    except Exception:  # a metaclass may raise anything
+        return b"object"
+
+
+def content_of(value: object) -> bytes | None:
+    """The contents of types whose instances have no fields to read, as bytes; None for all others."""
+    cls = type(value)
+    try:
+        for family, content in _CONTENTS:
+            if issubclass(cls, family):
+                return content(value)
+        if cls.__module__ not in ("builtins", "array", "numpy"):
+            return None
+        view = memoryview(value)  # type: ignore[arg-type]  # arrays export their memory; most others raise TypeError
+        if "O" in view.format or "P" in view.format:  # addresses
+            return None
+        return repr((view.format, view.shape)).encode() + view.tobytes()
+    except Exception:
+        return None
+
+
+def fields_of(value: object) -> dict[str, object] | None:
+    """The fields of an object by name: declared ones (dataclass, attrs, msgspec, pydantic), else ``__dict__`` and
+    slots; for an exception its arguments too. None where there are none.
+
+    Values that ``functools.cached_property`` keeps beside the fields are left out: they say nothing new, and come
+    into being when somebody looks.
+    """
+    cls = type(value)
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except Exception:
+        own = None
+    fields: dict[str, object] = {}
+    try:
+        names = _declared(cls)
+        if type(own) is dict and (names is None or hasattr(cls, "__pydantic_fields__")):
+            fields.update((name, item) for name, item in own.items() if not _cached(cls, name))
+        for name in _slots(cls) if names is None else names:
+            fields[name] = own[name] if type(own) is dict and name in own else read(value, name)
+        if issubclass(cls, BaseException):
+            fields["args"] = BaseException.args.__get__(value)  # type: ignore[attr-defined]  # a C descriptor
+        elif issubclass(cls, types.MappingProxyType):
+            fields["items"] = dict(value)  # type: ignore[call-overload]  # a view of a mapping
+    except Exception:
+        pass  # what was read so far has to do
+    return fields or None
+
+
+def _declared(cls: type) -> tuple[str, ...] | None:
+    """The names of the fields that a class declares in one of the known ways."""
+    if hasattr(cls, "__struct_fields__"):
+        return tuple(cls.__struct_fields__)
+    if hasattr(cls, "__pydantic_fields__"):
+        return ("__pydantic_extra__",)
+    if hasattr(cls, "__dataclass_fields__"):
+        return tuple(cls.__dataclass_fields__)
+    if hasattr(cls, "__attrs_attrs__"):
+        return tuple(attribute.name for attribute in cls.__attrs_attrs__)
+    return None
+
+
+def _slots(cls: type) -> list[str]:
+    """The slots of a class and its bases, private names spelled as they are stored."""
+    names = []
+    for base in type.mro(cls):
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            hidden = name.startswith("__") and not name.endswith("__")
+            if not (name.startswith("__") and name.endswith("__")):
+                names.append(f"_{base.__name__.lstrip('_')}{name}" if hidden else name)
+    return names
+
+
+def _cached(cls: type, name: object) -> bool:
+    return any(isinstance(base.__dict__.get(name), functools.cached_property) for base in cls.__mro__)
+
+
+def read(value: object, name: str) -> object:
+    """An attribute; None where there is none, a mark where reading it raises."""
+    try:
+        return getattr(value, name)
+    except AttributeError:
+        return None
+    except Exception:
+        return _UNREADABLE
+
+
+def _text(value: object) -> bytes:
+    return str(value).encode("utf-8", "surrogatepass")
+
+
+def _name(value: object) -> bytes:
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '') or value.__name__}".encode()  # type: ignore[attr-defined]
+
+
+def _raw(value: object) -> bytes:
+    return bytes(value)  # type: ignore[call-overload]  # bytes and bytearray only
+
+
+def _view(value: object) -> bytes:
+    return value.tobytes()  # type: ignore[attr-defined]  # memoryview only
+
+
+def _pattern(value: object) -> bytes:
+    return repr((value.pattern, value.flags)).encode("utf-8", "surrogatepass")  # type: ignore[attr-defined]
+
+
+_CONTENTS: Final[tuple[tuple[type | tuple[type, ...], Callable[[object], bytes]], ...]] = (
+    ((bytes, bytearray), _raw),
+    (memoryview, _view),
+    ((datetime.date, datetime.time, datetime.timedelta, datetime.timezone), _text),
+    ((decimal.Decimal, complex, range, pathlib.PurePath), _text),
+    (re.Pattern, _pattern),
+    ((type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType), _name),
+)

@@ -1,0 +1,144 @@
+"""The observing half: what a call and a settlement come to, as digests and flags (SPEC 3, 5).
+
+All comparing happens here, and all per-tool rules. Contents are seen here and not kept; the deciding half never sees
+them. Nothing here raises, whatever arguments and results are.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from msgspec import Struct
+from xxhash import xxh3_64_intdigest
+
+from ..events import Status, ToolCallSettled
+from ..settings import ResolvedSettings
+from .fingerprint import outcome_digest, parts_digest, text_digest, value_digest
+from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
+from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
+from .outcomes.parts import details_of, media_of, only_details, text_of
+from .outcomes.rules import CallKind, rule_of
+
+__all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
+
+# Digests of different rows, and of failures and successes of one row, never equal: each has a seed of its own.
+_IDENTITY, _ERROR, _IN_FULL, _PARTS, _WHOLE, _WHOLE_TEXT = 1, 2, 7, 15, 16, 17
+_FAILED_SEED: Final = 1 << 32
+_IDENTITY_SEED: Final = 1 << 33
+
+_FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED))
+
+
+class Call(Struct, frozen=True, gc=False):
+    """A call's identity. ``key``: digest of tool and arguments; ``shown``: the name as the model wrote it."""
+
+    key: int
+    tool: str
+    shown: str
+    kind: CallKind = CallKind.PLAIN
+    rule: Rule = Rule.GENERAL
+
+
+class Settlement(Struct, frozen=True, gc=False):
+    """What a settlement came to.
+
+    ``outcome``: digest of what counts of the result; None where nothing was compared (not wanted, or the call did not
+    run). ``failure``: the failure identity of SPEC 5.1. ``unknown_tool``: failed because no such tool exists.
+    ``unchanged``: a ``write`` that changed nothing. ``error_text``: what a failure says, at most 300 characters.
+    """
+
+    status: Status
+    outcome: int | None = None
+    failure: int | None = None
+    unknown_tool: bool = False
+    unchanged: bool = False
+    error_text: str | None = None
+
+
+def normalise_tool(name: str, settings: ResolvedSettings) -> str:
+    """A tool's name for comparing: trimmed, case-folded, aliases resolved; ``tool`` where it is blank (SPEC 3)."""
+    folded = name.strip().casefold()
+    return settings.aliases.get(folded, folded) or "tool"
+
+
+def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
+    """The identity of a call. ``tool`` is the name as the model wrote it."""
+    name = normalise_tool(tool, settings)
+    rule, kind = rule_of(name, args, settings.policy(name).kind)
+    if rule is Rule.EXEC:
+        args = _exec_args(args)
+    return Call(value_digest(args, _tool_seed(name)), name, tool.strip() or "tool", kind, rule)
+
+
+@functools.lru_cache(maxsize=1024)
+def _tool_seed(tool: str) -> int:
+    return xxh3_64_intdigest(tool.encode("utf-8", "surrogatepass"))
+
+
+def _exec_args(args: object) -> object:
+    """``exec`` arguments without the top-level title; a Code Mode program is a ``command`` by either name."""
+    if not isinstance(args, dict) or not ("title" in args or "code" in args):
+        return args
+    kept = {key: item for key, item in args.items() if key != "title"}
+    if "code" in kept and "command" not in kept:
+        kept["command"] = kept.pop("code")
+    return kept
+
+
+def observe_settlement(event: ToolCallSettled, call: Call, *, want_outcome: bool) -> Settlement:
+    """What a settlement came to. Without ``want_outcome`` only failures are compared, and have no failure identity."""
+    result, error, status = event.result, event.error, event.status
+    details = details_of(result)
+    if status is None:
+        status = Status.ERROR if error is not None else status_of(result, details)
+    failed = status in _FAILURES
+    if not failed and (not want_outcome or status is not Status.OK):
+        return Settlement(Status(status))
+    unchanged = not failed and call.rule is Rule.WRITE and details.get("changed") is False
+    if event.outcome_identity is not None and not failed:
+        return Settlement(Status.OK, outcome_digest(event.outcome_identity, _IDENTITY), None, False, unchanged)
+    if error is not None:
+        return _observe_error(Status(status), error, failed)
+    compared = _compared(result, details, call.rule, failed)
+    outcome = _digest(compared, failed)
+    if not failed:
+        failure = _failure(compared) if compared.drifts else None
+        return Settlement(Status.OK, outcome, failure, False, unchanged)
+    text = result_error_text(result, details)[:SHOWN]
+    unknown = status is Status.UNKNOWN_TOOL or (compared.row == _IN_FULL and says_unknown_tool(text))
+    failure = _failure(compared) if compared.drifts and want_outcome else None
+    return Settlement(Status(status), outcome, failure, unknown, False, text)
+
+
+def _observe_error(status: Status, error: object, failed: bool) -> Settlement:
+    text = error_text(error)
+    seed = _ERROR | _FAILED_SEED if failed else _ERROR
+    unknown = status is Status.UNKNOWN_TOOL or (failed and says_unknown_tool(text))
+    return Settlement(status, text_digest(text, seed), None, unknown, False, text[:SHOWN] if failed else None)
+
+
+def _compared(result: object, details: dict[str, object], rule: Rule, failed: bool) -> Compared:
+    """The first row of SPEC 5 from the third on that matches."""
+    compare = OF_FAILURES_TOO.get(rule)
+    if compare and (compared := compare(result, details)):
+        return compared
+    if failed:
+        return Compared(_IN_FULL, [result])
+    compare = OF_SUCCESSES.get(rule)
+    if compare and (compared := compare(result, details)):
+        return compared
+    if isinstance(result, dict) and ("content" in result or "details" in result):
+        return Compared(_PARTS, [only_details(result, details), media_of(result)], text_of(result))
+    if isinstance(result, str):
+        return Compared(_WHOLE_TEXT, [], result)
+    return Compared(_WHOLE, [result])
+
+
+def _digest(compared: Compared, failed: bool) -> int:
+    seed = compared.row | _FAILED_SEED if failed else compared.row
+    return parts_digest(compared.value, compared.text, seed)
+
+
+def _failure(compared: Compared) -> int:
+    return parts_digest(compared.value, compared.text, compared.row | _IDENTITY_SEED)
