@@ -1,0 +1,135 @@
+"""Plays transcripts: read, publish on an embedded bus with the real middleware, write down what came of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+import anyio
+import anyio.lowlevel
+
+from ..answers import Answer
+from ..bus import EmbeddedBus
+from ..errors import TurnEndingError
+from ..middleware import LoopGuard
+from ..report.rows import json_line, row
+from ..report.tally import Tally
+from ..settings import Settings
+from ..transcripts import Items, Source, SourceError, Talks, Unreadable, detect, files_of, read
+from .progress import Progress
+
+_MOST_TOLD = 1000  # problems of one file that are told one by one
+_BETWEEN_CHECKPOINTS = 1024  # events; each is a moment where Ctrl-C is heard
+
+
+@dataclass(slots=True)
+class Played:
+    """What came of it. ``problems``: lines and files that could not be read. ``guard_failures``: its own exceptions."""
+
+    tally: Tally = field(default_factory=Tally)
+    files: int = 0
+    problems: int = 0
+    guard_failures: int = 0
+
+
+def play(paths: Sequence[str], settings: Settings, form: str, agent: str | None, *, as_json: bool) -> Played:
+    """Play every file in order, as one stream of events. Problems go to stderr as they are met."""
+    with _quiet(not as_json):
+        guard = LoopGuard(settings, clock=lambda: 0.0)  # recorded time is not wall time: nothing grows old here
+        bus = EmbeddedBus()
+        bus.use(guard)
+        played = Played()
+        anyio.run(_play_all, _Player(bus, played, _bytes_out() if as_json else None), paths, form, agent)
+        played.guard_failures = guard.stats().errors
+    return played
+
+
+async def _play_all(player: _Player, paths: Sequence[str], form: str, agent: str | None) -> None:
+    talks = Talks((agent or "").strip() or None)
+    for path in paths:
+        found = False
+        for file in files_of(path):
+            found = True
+            await _play_file(player, file, form, talks, chosen=file == path)
+        if not found:
+            player.problem(path, 0, "no transcripts in this directory")
+
+
+async def _play_file(player: _Player, file: str, form: str, talks: Talks, *, chosen: bool) -> None:
+    """One file. In a directory there may be others (indexes, notes): only what was named itself must be known."""
+    try:
+        with Source.open(file) as source, Progress(source) as progress:
+            if not chosen and form == "auto" and detect(source) is None:
+                print(f"{file}: skipped, no transcript of a known format", file=sys.stderr)
+                return
+            player.played.files += 1
+            await player.play(source.name, progress.watch(read(source, talks, form)))
+    except SourceError as error:
+        player.problem(file, 0, str(error))
+
+
+class _Player:
+    """Publishes items and writes down the answers."""
+
+    def __init__(self, bus: EmbeddedBus, played: Played, out: BinaryIO | None) -> None:
+        self.played = played
+        self._bus = bus
+        self._out = out
+
+    async def play(self, name: str, items: Items) -> None:
+        """Every event of one file, in order."""
+        publish, tally = self._bus.publish, self.played.tally
+        untold = 0
+        before = self.played.problems
+        for item in items:
+            if isinstance(item, Unreadable):
+                if self.played.problems - before < _MOST_TOLD:
+                    self.problem(name, item.line, item.text)
+                else:
+                    self.played.problems += 1
+                    untold += 1
+                continue
+            answer: Answer | TurnEndingError
+            try:
+                answer = cast(Answer, await publish(item.event))
+            except TurnEndingError as ending:
+                answer = ending
+            line = row(tally.events, item.event, answer)
+            tally.add(line, f"{name}:{item.line}")
+            if self._out is not None:
+                self._out.write(json_line(line))
+            if tally.events % _BETWEEN_CHECKPOINTS == 0:
+                await anyio.lowlevel.checkpoint()
+        if untold:
+            print(f"{name}: {untold} more lines like that", file=sys.stderr)
+        if self._out is not None:
+            self._out.flush()
+
+    def problem(self, name: str, line: int, text: str) -> None:
+        """Something that could not be read: said at once, and counted."""
+        self.played.problems += 1
+        print(f"{name}:{line}: {text}" if line else f"{name}: {text}", file=sys.stderr)
+
+
+def _bytes_out() -> BinaryIO:
+    sys.stdout.flush()
+    return sys.stdout.buffer
+
+
+@contextmanager
+def _quiet(quiet: bool) -> Iterator[None]:
+    """The report says what the log lines say, and better; with --json they go to stderr, as a gateway's would."""
+    if not quiet:
+        yield
+        return
+    from loguru import logger
+
+    package = __name__.split(".", 1)[0]
+    logger.disable(package)
+    try:
+        yield
+    finally:
+        logger.enable(package)

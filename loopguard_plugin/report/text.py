@@ -1,0 +1,81 @@
+"""The report for a terminal: what fired and where, then one line a run. Plain text, or rich tables where asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .rows import Action
+from .tally import Finding, RunKey, RunTally, Tally
+
+HEADINGS = ("action", "detector", "tool", "count", "times", "first at", "session", "run")
+_RIGHT = ("count", "times")
+_LONGEST = 60
+
+
+def cells(finding: Finding) -> tuple[str, ...]:
+    """One finding as the cells of a table row, in the order of :data:`HEADINGS`."""
+    counts = str(finding.first_count)
+    if finding.last_count != finding.first_count:
+        counts += f"..{finding.last_count}"
+    row = (finding.action, finding.detector, finding.tool, counts, str(finding.times), finding.place)
+    return tuple(map(plain, (*row, finding.session_key, finding.run_id or "-")))
+
+
+def table(findings: Sequence[Finding]) -> Iterator[str]:
+    """The findings as aligned plain text."""
+    rows = [HEADINGS, *map(cells, findings)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    for row in rows:
+        padded = (
+            cell.rjust(width) if heading in _RIGHT else cell.ljust(width)
+            for cell, width, heading in zip(row, widths, HEADINGS, strict=True)
+        )
+        yield "  ".join(padded).rstrip()
+
+
+def verdicts(tally: Tally) -> Iterator[str]:
+    """One line a run, in the order in which the runs began. Runs that called no tool are left out."""
+    for key, run in tally.runs.items():
+        if run.calls or run.strongest is not None:
+            yield f"{_name(key)}: {_verdict(run)}"
+
+
+def _name(key: RunKey) -> str:
+    session, run = key
+    return plain(session) if run is None else f"{plain(session)} {plain(run)}"
+
+
+def _verdict(run: RunTally) -> str:
+    calls = _number(run.calls, "call")
+    if run.strongest is None:
+        return f"fine, {calls}"
+    what = f"{plain(run.tool)}, {run.detector}, count {run.count}, first at {run.place}"
+    if run.strongest is Action.END_TURN:
+        return f"turn ended, {calls}: {run.code} ({what})"
+    if run.strongest is Action.BLOCK:
+        return f"blocked and recovered, {calls}: {_number(run.blocks, 'call')} blocked ({what})"
+    return f"noted, {calls}: {_number(run.notes, 'note')} ({what})"
+
+
+def summary(tally: Tally, files: int) -> str:
+    """The last line: how much was played, and how much fired."""
+    quiet = sum(not run.calls for run in tally.runs.values())
+    calls = sum(run.calls for run in tally.runs.values())
+    without = f" ({quiet} without a call)" if quiet else ""
+    fired = ", ".join(
+        _number(tally.total(action), word)
+        for action, word in ((Action.NOTE, "note"), (Action.BLOCK, "blocked call"), (Action.END_TURN, "end of turn"))
+    )
+    played = f"{_number(files, 'file')}, {_number(len(tally.runs), 'run')}{without}, {_number(calls, 'call')}"
+    return f"{played}: {fired}"
+
+
+def _number(count: int, word: str) -> str:
+    plural = "ends of turns" if word == "end of turn" else f"{word}s"
+    return f"{count:,} {word if count == 1 else plural}"
+
+
+def plain(text: str) -> str:
+    """Text from a transcript, safe on a terminal: one line, no control characters, not too long."""
+    shown = text if len(text) <= _LONGEST else f"{text[:20]}…{text[-(_LONGEST - 21) :]}"
+    return shown if shown.isprintable() else "".join(char if char.isprintable() else "?" for char in shown)
