@@ -12,6 +12,7 @@ Each script asks one question and prints a Markdown table::
     python -m benchmarks.memory           what is kept per run?
     python -m benchmarks.import_time      what does importing cost?
     python -m benchmarks.everything       all of the above, for the README
+    python -m benchmarks.where            where does the time of a call go?
     python -m benchmarks.check            does any ratio fall behind? (exit status 1 if so; needs no other guard)
 
 The other guards come with the dependency group ``bench`` (``pip install --group bench``); those that are not
@@ -21,5 +22,5 @@ How it is measured: one process, pinned to one core where the system allows it. 
 (events, arguments, results) is built before the clock starts. The contenders of a table take turns, round by round
 (A B C A B C ...); a cell is the median over the rounds, a ratio the median of the ratios within each round, so that a
 machine that slows down for a while slows all of them. The garbage collector is on, and what was built before is
-frozen out of its sight, for all alike. Ratios are what to read: microseconds belong to one machine.
+frozen out of its sight, for all alike. The clock is processor time. Ratios are what to read: microseconds belong to one machine.
 """
