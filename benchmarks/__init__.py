@@ -22,5 +22,6 @@ How it is measured: one process, pinned to one core where the system allows it. 
 (events, arguments, results) is built before the clock starts. The contenders of a table take turns, round by round
 (A B C A B C ...); a cell is the median over the rounds, a ratio the median of the ratios within each round, so that a
 machine that slows down for a while slows all of them. The garbage collector is on, and what was built before is
-frozen out of its sight, for all alike. The clock is processor time. Ratios are what to read: microseconds belong to one machine.
+frozen out of its sight, for all alike. The clock is processor time. Ratios are what to read: microseconds belong to
+one machine.
 """
