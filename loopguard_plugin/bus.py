@@ -112,7 +112,7 @@ class EmbeddedBus:
                 ended = ended or error
             except Exception as error:
                 self.handler_failures += 1
-                logs.handler_failed(error, event, handler)
+                logs.handler_failed(event, error, handler)
             else:
                 answer = _merged(answer, theirs)
         if ended is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import traceback
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from loguru import logger
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .answers import Fact
     from .errors import EventError
     from .settings import Adjustment, Settings
+
+PACKAGE: Final = "loopguard_plugin"  # the name under which loguru knows our lines
 
 # In the order in which a reader wants them.
 FIELDS: Final = (
@@ -83,22 +86,32 @@ def malformed(event: object, error: EventError, unreported: int) -> None:
     _write("WARNING", text + _more(unreported), event=event_name(event))
 
 
-def guard_failed(error: Exception, event: object, unreported: int) -> None:
+def guard_failed(event: object, error: Exception, unreported: int) -> None:
     """An exception inside the guard, with its traceback; the event was passed on unjudged (SPEC 13)."""
     text = f"loopguard failed inside and passed the event on unjudged: {type(error).__name__}"
-    _write_failure(text + _more(unreported), error, event)
+    _write_failure(text + _more(unreported), event, error)
 
 
-def handler_failed(error: Exception, event: object, handler: object) -> None:
+def handler_failed(event: object, error: Exception, handler: object) -> None:
     """An exception of a handler on the embedded bus; the other handlers ran."""
     name = getattr(handler, "__qualname__", type(handler).__name__)
-    _write_failure(f"a handler of {event_name(event)} failed: {name}: {type(error).__name__}", error, event)
+    _write_failure(f"a handler of {event_name(event)} failed: {name}: {type(error).__name__}", event, error)
 
 
 def event_name(event: object) -> str:
     """The type tag of an event, or the class name of anything else."""
     tag = getattr(getattr(type(event), "__struct_config__", None), "tag", None)
     return tag if isinstance(tag, str) else type(event).__name__
+
+
+@contextlib.contextmanager
+def muted() -> Iterator[None]:
+    """No lines for a while, for commands that tell in their own way what happens. It is the whole process's log."""
+    logger.disable(PACKAGE)
+    try:
+        yield
+    finally:
+        logger.enable(PACKAGE)
 
 
 def forward_to_stdlib(name: str = "loopguard") -> int:
@@ -135,7 +148,7 @@ def _write(severity: str, text: str, **fields: object) -> None:
         logger.bind(**dict.fromkeys(FIELDS) | fields).log(severity, text)
 
 
-def _write_failure(text: str, error: Exception, event: object) -> None:
+def _write_failure(text: str, event: object, error: Exception) -> None:
     name = event_name(event)
     _write("ERROR", f"{text}\n{_bare_traceback(error)}", event=name)
     _write("DEBUG", f"the text of that {type(error).__name__}: {_said(error)}", event=name)

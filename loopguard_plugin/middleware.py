@@ -1,0 +1,222 @@
+"""LoopGuard: the guard as middleware on a bus, or called directly by hosts without an event loop.
+
+The guard decides on the raw event before its first await, then always calls the next handler, so that every handler
+sees every event (SPEC 9). It never takes the gateway down (SPEC 13): what goes wrong inside is logged and counted, and
+the event passes on unjudged. Only ``TurnEndingError``, cancellation and what the next handlers raise leave it.
+
+One guard belongs to one thread: a host that calls :meth:`LoopGuard.feed` from several puts a lock around it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from typing import Self, TypeVar, cast, overload
+
+from msgspec import Struct
+
+from . import logs
+from .answers import Acknowledged, Answer, Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted, Step
+from .composition import compose, plain_answer
+from .core.guard import Guard
+from .errors import EventError, TurnEndingError
+from .events import EVENT_TYPES, CompactionRetry, Event, ToolCallSettled, ToolCallStarted, UserMessageCommitted, check
+from .settings import Settings
+
+E = TypeVar("E")
+A = TypeVar("A")
+
+QUIET_SECONDS = 60.0  # between two log lines about the same trouble
+
+
+class Stats(Struct, frozen=True):
+    """What a guard has seen so far.
+
+    ``events``: events of the four kinds, malformed ones too. ``malformed``: those passed on or refused for a field of
+    the wrong type. ``errors``: exceptions inside the guard. ``runs``: runs remembered now.
+    """
+
+    events: int
+    malformed: int
+    errors: int
+    runs: int
+
+
+class LoopGuard:
+    """Stops agents that repeat the same tool call without getting anywhere.
+
+    ``clock`` gives seconds and only ever goes forward; it serves idle expiry alone. Raises TypeError for anything but
+    :class:`Settings`: a gateway must not start in the belief that it is guarded.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        settings = Settings() if settings is None else settings
+        if not isinstance(settings, Settings):
+            raise TypeError(_no_settings(settings))
+        if not callable(clock):
+            raise TypeError(f"clock must be a function that returns seconds, got {type(clock).__name__}")
+        self.settings = settings
+        self._on = settings.plugin_enabled
+        self._guard = Guard(settings)
+        self._clock = clock
+        self._seldom = Seldom()
+        self._events = self._malformed = self._errors = 0
+        logs.started(settings)
+
+    @classmethod
+    def from_config_file(cls, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.monotonic) -> Self:
+        """A guard with the settings of a gateway's JSON5 file. Raises ``SettingsError``, also if it cannot be read."""
+        from .config_file import load_settings  # the JSON5 reader is not needed without a file
+
+        return cls(load_settings(path), clock=clock)
+
+    async def __call__(self, event: E, call_next: Callable[[E], Awaitable[A]]) -> A | Answer:
+        """Judge one event, let the next handlers have it, and answer it.
+
+        Anything that is not one of the four events passes untouched. Raises ``TurnEndingError`` where the turn ends,
+        once the next handlers have run; its ``answer`` carries their result. A publisher that was cancelled meanwhile
+        may publish the event again, and gets the same answer (SPEC 2).
+        """
+        step = self._judged(event) if self._on and isinstance(event, EVENT_TYPES) else None
+        if step is None:
+            return await call_next(event)
+        error = step.error
+        if error is None:
+            return self._composed(step.answer, await call_next(event), event)
+        try:
+            theirs = await call_next(event)
+        except Exception as failure:  # the turn ends, whatever became of the others
+            raise error from failure
+        answer = self._composed(error.answer, theirs, event)
+        if isinstance(answer, (Deliver, Blocked)):
+            error.answer = answer
+        raise error
+
+    @overload
+    def feed(self, event: ToolCallStarted) -> Proceed | Blocked: ...
+    @overload
+    def feed(self, event: ToolCallSettled) -> Deliver: ...
+    @overload
+    def feed(self, event: CompactionRetry | UserMessageCommitted) -> Acknowledged: ...
+    @overload
+    def feed(self, event: Event) -> Answer: ...
+    def feed(self, event: Event) -> Answer:
+        """Judge one event without a bus.
+
+        Raises ``TurnEndingError`` where the turn ends, and ``EventError`` for what is not one of the four events or
+        has a field of the wrong type: here nobody else waits for the event.
+        """
+        if not self._on:
+            check(event)
+        step = self._step(event) if self._on else None
+        if step is None:
+            return plain_answer(event)
+        if step.error is not None:
+            raise step.error
+        return step.answer or plain_answer(event)
+
+    def ended(self, session_key: str, run_id: str | None = None) -> TurnEndingError | None:
+        """The error that ended the run's turn, for a loop that gathers many publishers; None while it goes on."""
+        return self._guard.ended(session_key, run_id)
+
+    def end_run(self, session_key: str, run_id: str | None = None) -> None:
+        """Forget a run that is over. Without this it is forgotten once it is idle (SPEC 2)."""
+        self._guard.end_run(session_key, run_id)
+
+    def stats(self) -> Stats:
+        """What has been seen so far; cheap."""
+        return Stats(events=self._events, malformed=self._malformed, errors=self._errors, runs=self._guard.runs)
+
+    def _judged(self, event: object) -> Step | None:
+        """The guard's step, or None where the event is to pass as it is: a malformed one, or a failure inside."""
+        try:
+            return self._step(event)
+        except EventError as error:
+            unreported = self._seldom.passes((type(event), error.field, error.reason), time.monotonic())
+            if unreported is not None:
+                logs.malformed(event, error, unreported)
+            return None
+
+    def _step(self, event: object) -> Step | None:
+        """As :meth:`_judged`, but raises EventError for a malformed event."""
+        self._events += 1
+        try:
+            step = self._guard.feed(cast("Event", event), self._clock())
+        except EventError:
+            self._malformed += 1
+            raise
+        except Exception as error:
+            self._failed(error, event)
+            return None
+        if step.facts:
+            self._tell(step.facts, event)
+        return step
+
+    def _tell(self, facts: Iterable[Fact], event: object) -> None:
+        """The log lines of a step. Above ``maxRuns`` every new run evicts one: of these, a line a minute will do."""
+        now = time.monotonic()
+        for fact in facts:
+            full = isinstance(fact, RunEvicted) and fact.reason is EvictionReason.CAPACITY
+            if not full or self._seldom.passes("maxRuns", now) is not None:
+                try:
+                    logs.fact(fact, event)
+                except Exception as error:
+                    self._failed(error, event)
+
+    def _composed(self, ours: Answer | None, theirs: A, event: object) -> A | Answer:
+        """One answer out of the guard's and the next handlers'; theirs alone where that fails."""
+        if ours is None:
+            return theirs
+        try:
+            return cast("A | Answer", compose(ours, theirs))
+        except Exception as error:
+            self._failed(error, event)
+            return theirs
+
+    def _failed(self, error: Exception, event: object) -> None:
+        self._errors += 1
+        unreported = self._seldom.passes((type(error), _place(error)), time.monotonic())
+        if unreported is not None:
+            logs.guard_failed(event, error, unreported)
+
+
+class Seldom:
+    """Lets the same trouble be reported once in ``QUIET_SECONDS``, and counts what was left out. Bounded."""
+
+    MOST_KINDS = 256
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, tuple[float, int]] = {}
+
+    def passes(self, key: Hashable, now: float) -> int | None:
+        """None where it was reported lately; else how many went unreported since the last time."""
+        last = self._last.pop(key, None)
+        if last is not None and now - last[0] < QUIET_SECONDS:
+            self._last[key] = (last[0], last[1] + 1)
+            return None
+        if len(self._last) >= self.MOST_KINDS:
+            del self._last[next(iter(self._last))]
+        self._last[key] = (now, 0)
+        return last[1] if last is not None else 0
+
+
+def _place(error: Exception) -> tuple[str, int] | None:
+    """Where an error came from: file and line of its innermost frame."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno) if traceback is not None else None
+
+
+def _no_settings(given: object) -> str:
+    """What to do instead of passing this where settings are wanted."""
+    if isinstance(given, (str, os.PathLike)):
+        instead = "LoopGuard.from_config_file(path)"
+    elif isinstance(given, Mapping):
+        instead = "LoopGuard(parse_settings(mapping))"
+    elif given is Settings:
+        instead = "LoopGuard(Settings()), an instance"
+    else:
+        instead = "LoopGuard() for the defaults"
+    return f"LoopGuard takes Settings, got {type(given).__name__}; use {instead}"
