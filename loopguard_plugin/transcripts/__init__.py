@@ -36,6 +36,7 @@ __all__ = [
     "Talk",
     "Talks",
     "Unreadable",
+    "detect",
     "files_of",
     "read",
 ]

@@ -40,6 +40,7 @@ class Source:
         self._ahead: deque[bytes] = deque()
         self._line = 0
         self._document: tuple[object, str | None] | None = None
+        self._failure: SourceError | None = None
 
     @classmethod
     def open(cls, path: str) -> Self:
@@ -79,15 +80,20 @@ class Source:
         while True:
             line = self._ahead.popleft() if self._ahead else self._read_line()
             if not line:
+                self._check()
                 return
             self._line += 1
             if line.strip():
                 yield self._line, line
 
     def document(self) -> tuple[object, str | None]:
-        """The whole of the input as one JSON value, and what is wrong with it. Held in memory, and read once."""
+        """The whole of the input as one JSON value, and what is wrong with it. Held in memory, and read once.
+
+        Raises :class:`SourceError`, as :meth:`lines` does.
+        """
         if self._document is None:
             text = b"".join([*self._ahead, *iter(self._read_line, b"")])
+            self._check()
             values, problem = json_values(text)
             if problem is None and len(values) != 1:
                 problem = f"expected one JSON document, found {len(values)}"
@@ -95,16 +101,27 @@ class Source:
         return self._document
 
     def by_lines(self) -> bool:
-        """Whether every line is a JSON value of its own (JSONL), rather than all of them together."""
+        """Whether every line is a JSON value of its own (JSONL), rather than all of them together.
+
+        The first line says so, unless it is broken: then most of the next ones must be objects. (In a document of many
+        lines, some inner objects stand alone on theirs.)
+        """
         head = self.head()
-        values, problem = json_values(head[0]) if head else ([], None)
-        return bool(values) or (problem is not None and any(_is_object(line) for line in head[1:]))
+        if not head or json_values(head[0])[1] is None:
+            return bool(head)
+        return sum(map(_is_object, head[1:])) * 2 > len(head) - 1
+
+    def _check(self) -> None:
+        """Whether the input ended because its bytes are broken: told once all that came before has been taken."""
+        if self._failure is not None:
+            raise self._failure
 
     def _read_line(self) -> bytes:
         try:
             line = self._stream.readline()
         except (OSError, EOFError, zlib.error) as error:
-            raise SourceError(str(error)) from error
+            self._failure = SourceError(str(error))
+            return b""
         if self._line == 0 and not self._ahead and line.startswith(_BOM):
             return line[len(_BOM) :]
         return line
