@@ -12,8 +12,9 @@ import functools
 import pathlib
 import re
 import types
+from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 _UNREADABLE: Final = "\udcff unreadable"  # a lone surrogate: no field has this text by chance
 
@@ -43,7 +44,7 @@ def content_of(value: object) -> bytes | None:
         return None
 
 
-def fields_of(value: object) -> dict[str, object] | None:
+def fields_of(value: Any) -> dict[str, object] | None:
     """The fields of an object by name: declared ones (dataclass, attrs, msgspec, pydantic), else ``__dict__`` and
     slots; for an exception its arguments too. None where there are none.
 
@@ -63,9 +64,9 @@ def fields_of(value: object) -> dict[str, object] | None:
         for name in _slots(cls) if names is None else names:
             fields[name] = own[name] if type(own) is dict and name in own else read(value, name)
         if issubclass(cls, BaseException):
-            fields["args"] = BaseException.args.__get__(value)  # type: ignore[attr-defined]  # a C descriptor
-        elif issubclass(cls, types.MappingProxyType):
-            fields["items"] = dict(value)  # type: ignore[call-overload]  # a view of a mapping
+            fields["args"] = value.args
+        elif issubclass(cls, (types.MappingProxyType, deque)):
+            fields["items"] = dict(value) if cls is types.MappingProxyType else list(value)
     except Exception:
         pass  # what was read so far has to do
     return fields or None
@@ -96,7 +97,7 @@ def _slots(cls: type) -> list[str]:
     return names
 
 
-def _cached(cls: type, name: object) -> bool:
+def _cached(cls: type, name: str) -> bool:
     return any(isinstance(base.__dict__.get(name), functools.cached_property) for base in cls.__mro__)
 
 
@@ -110,29 +111,28 @@ def read(value: object, name: str) -> object:
         return _UNREADABLE
 
 
-def _text(value: object) -> bytes:
+# Any: each of these gets values of its own types only.
+
+
+def _text(value: Any) -> bytes:
     return str(value).encode("utf-8", "surrogatepass")
 
 
-def _name(value: object) -> bytes:
-    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '') or value.__name__}".encode()  # type: ignore[attr-defined]
+def _raw(value: Any) -> bytes:
+    return bytes(value)
 
 
-def _raw(value: object) -> bytes:
-    return bytes(value)  # type: ignore[call-overload]  # bytes and bytearray only
+def _name(value: Any) -> bytes:
+    name = getattr(value, "__qualname__", None) or value.__name__
+    return f"{getattr(value, '__module__', None)}.{name}".encode("utf-8", "surrogatepass")
 
 
-def _view(value: object) -> bytes:
-    return value.tobytes()  # type: ignore[attr-defined]  # memoryview only
+def _pattern(value: Any) -> bytes:
+    return repr((value.pattern, value.flags)).encode("utf-8", "surrogatepass")
 
 
-def _pattern(value: object) -> bytes:
-    return repr((value.pattern, value.flags)).encode("utf-8", "surrogatepass")  # type: ignore[attr-defined]
-
-
-_CONTENTS: Final[tuple[tuple[type | tuple[type, ...], Callable[[object], bytes]], ...]] = (
-    ((bytes, bytearray), _raw),
-    (memoryview, _view),
+_CONTENTS: Final[tuple[tuple[type | tuple[type, ...], Callable[[Any], bytes]], ...]] = (
+    ((bytes, bytearray, memoryview), _raw),
     ((datetime.date, datetime.time, datetime.timedelta, datetime.timezone), _text),
     ((decimal.Decimal, complex, range, pathlib.PurePath), _text),
     (re.Pattern, _pattern),

@@ -16,6 +16,7 @@ from ..events import Status, ToolCallSettled
 from ..settings import ResolvedSettings
 from .fingerprint import outcome_digest, parts_digest, text_digest, value_digest
 from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
+from .outcomes.drift import settle_drift
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, media_of, only_details, text_of
 from .outcomes.rules import CallKind, rule_of
@@ -23,11 +24,15 @@ from .outcomes.rules import CallKind, rule_of
 __all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
 
 # Digests of different rows, and of failures and successes of one row, never equal: each has a seed of its own.
-_IDENTITY, _ERROR, _IN_FULL, _PARTS, _WHOLE, _WHOLE_TEXT = 1, 2, 7, 15, 16, 17
+_IDENTITY, _ERROR, _IN_FULL, _PARTS, _WHOLE, _WHOLE_TEXT, _OPAQUE = 1, 2, 7, 15, 16, 17, 18
 _FAILED_SEED: Final = 1 << 32
 _IDENTITY_SEED: Final = 1 << 33
 
 _FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED))
+
+_OK: Final = Status.OK
+_POLL: Final = Rule.PROCESS_POLL
+_LOG: Final = Rule.PROCESS_LOG
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -54,6 +59,9 @@ class Settlement(Struct, frozen=True, gc=False):
     unknown_tool: bool = False
     unchanged: bool = False
     error_text: str | None = None
+
+
+_WORKED: Final = Settlement(Status.OK)
 
 
 def normalise_tool(name: str, settings: ResolvedSettings) -> str:
@@ -88,27 +96,50 @@ def _exec_args(args: object) -> object:
 
 def observe_settlement(event: ToolCallSettled, call: Call, *, want_outcome: bool) -> Settlement:
     """What a settlement came to. Without ``want_outcome`` only failures are compared, and have no failure identity."""
+    result, status = event.result, event.status
+    if type(result) is str and event.error is None and (status is None or status is _OK):
+        rule = call.rule  # the most frequent settlement by far: a text that only its digest stands for
+        if event.outcome_identity is None and rule is not _POLL and rule is not _LOG:
+            return Settlement(_OK, text_digest(result, _WHOLE_TEXT)) if want_outcome else _WORKED
+    try:
+        return _observe(event, call.rule, want_outcome)
+    except Exception:  # objects of a framework may raise in anything that they are asked
+        return _observe_opaque(event, want_outcome)
+
+
+def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool) -> Settlement:
     result, error, status = event.result, event.error, event.status
     details = details_of(result)
     if status is None:
         status = Status.ERROR if error is not None else status_of(result, details)
     failed = status in _FAILURES
-    if not failed and (not want_outcome or status is not Status.OK):
+    if not failed and (not want_outcome or status != Status.OK):
         return Settlement(Status(status))
-    unchanged = not failed and call.rule is Rule.WRITE and details.get("changed") is False
+    unchanged = not failed and rule is Rule.WRITE and details.get("changed") is False
     if event.outcome_identity is not None and not failed:
-        return Settlement(Status.OK, outcome_digest(event.outcome_identity, _IDENTITY), None, False, unchanged)
+        return Settlement(_OK, outcome_digest(event.outcome_identity, _IDENTITY), None, False, unchanged)
     if error is not None:
         return _observe_error(Status(status), error, failed)
-    compared = _compared(result, details, call.rule, failed)
+    compared = _compared(result, details, rule, failed)
     outcome = _digest(compared, failed)
-    if not failed:
-        failure = _failure(compared) if compared.drifts else None
-        return Settlement(Status.OK, outcome, failure, False, unchanged)
-    text = result_error_text(result, details)[:SHOWN]
-    unknown = status is Status.UNKNOWN_TOOL or (compared.row == _IN_FULL and says_unknown_tool(text))
     failure = _failure(compared) if compared.drifts and want_outcome else None
+    if not failed:
+        return Settlement(_OK, outcome, failure, False, unchanged)
+    text = result_error_text(result, details)[:SHOWN]
+    unknown = status == Status.UNKNOWN_TOOL or (compared.row == _IN_FULL and says_unknown_tool(text))
     return Settlement(Status(status), outcome, failure, unknown, False, text)
+
+
+def _observe_opaque(event: ToolCallSettled, want_outcome: bool) -> Settlement:
+    """A settlement whose contents cannot be read: by its status and its type names."""
+    status = Status(event.status or (Status.OK if event.error is None else Status.ERROR))
+    failed = status in _FAILURES
+    if not failed and (not want_outcome or status is not Status.OK):
+        return Settlement(status)
+    value = [event.result if event.error is None else event.error]
+    unknown = status is Status.UNKNOWN_TOOL
+    outcome = outcome_digest(value, _OPAQUE | _FAILED_SEED if failed else _OPAQUE)
+    return Settlement(status, outcome, None, unknown, False, "" if failed else None)
 
 
 def _observe_error(status: Status, error: object, failed: bool) -> Settlement:
@@ -121,12 +152,12 @@ def _observe_error(status: Status, error: object, failed: bool) -> Settlement:
 def _compared(result: object, details: dict[str, object], rule: Rule, failed: bool) -> Compared:
     """The first row of SPEC 5 from the third on that matches."""
     compare = OF_FAILURES_TOO.get(rule)
-    if compare and (compared := compare(result, details)):
+    if compare is not None and (compared := compare(result, details)):
         return compared
     if failed:
         return Compared(_IN_FULL, [result])
     compare = OF_SUCCESSES.get(rule)
-    if compare and (compared := compare(result, details)):
+    if compare is not None and (compared := compare(result, details)):
         return compared
     if isinstance(result, dict) and ("content" in result or "details" in result):
         return Compared(_PARTS, [only_details(result, details), media_of(result)], text_of(result))
@@ -141,4 +172,4 @@ def _digest(compared: Compared, failed: bool) -> int:
 
 
 def _failure(compared: Compared) -> int:
-    return parts_digest(compared.value, compared.text, compared.row | _IDENTITY_SEED)
+    return parts_digest(compared.value, settle_drift(compared.text), compared.row | _IDENTITY_SEED)

@@ -12,8 +12,22 @@ from .parts import text_of
 SHOWN: Final = 300  # characters of an error text that are kept for messages
 
 _FAILED_WORDS: Final = frozenset(
-    "error failed failure timeout timed_out denied forbidden unavailable disabled aborted cancelled canceled killed "
-    "invalid".split()
+    (
+        "error",
+        "failed",
+        "failure",
+        "timeout",
+        "timed_out",
+        "denied",
+        "forbidden",
+        "unavailable",
+        "disabled",
+        "aborted",
+        "cancelled",
+        "canceled",
+        "killed",
+        "invalid",
+    )
 )
 _SIGNS: Final = frozenset(("ok", "success", "status", "error", "isError", "is_error"))
 
@@ -28,7 +42,7 @@ _READ: Final = 4096  # characters of an error text that are looked at for that
 
 def status_of(result: object, details: dict[str, object]) -> Status:
     """The status of a settlement that gives neither a status nor an error: ``ok``, ``error`` or ``blocked``."""
-    if _SIGNS.isdisjoint(details) and (details is result or _SIGNS.isdisjoint(result)):  # type: ignore[arg-type]  # a dict, as it has details
+    if _SIGNS.isdisjoint(details) and (details is result or not isinstance(result, dict) or _SIGNS.isdisjoint(result)):
         return Status.OK
     status = details.get("status")
     if status == "blocked" and details.get("deniedReason") == "tool-loop":

@@ -23,7 +23,7 @@ class Compared(Struct, frozen=True, gc=False):
 
 
 def details_of(result: object) -> dict[str, object]:
-    """The object in which ``status``, ``ok`` and the like are looked up. Not a copy: its ``content`` is no part of it."""
+    """The object in which ``status``, ``ok`` and the like are looked up. No copy; its ``content`` is no part of it."""
     if isinstance(result, dict):
         details = result.get("details")
         return details if isinstance(details, dict) else result

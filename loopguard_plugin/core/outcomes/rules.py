@@ -48,7 +48,17 @@ _OTHERS: Final = (Rule.GENERAL, CallKind.PLAIN)
 _BY_ACTION: Final = {
     "process": {"poll": (Rule.PROCESS_POLL, CallKind.POLL), "log": (Rule.PROCESS_LOG, CallKind.POLL)},
     "message": dict.fromkeys(
-        "send broadcast reply thread-reply sendWithEffect sendAttachment upload-file sticker poll".split(),
+        (
+            "send",
+            "broadcast",
+            "reply",
+            "thread-reply",
+            "sendWithEffect",
+            "sendAttachment",
+            "upload-file",
+            "sticker",
+            "poll",
+        ),
         (Rule.SEND, CallKind.PLAIN),
     ),
 }
