@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..answers import BatchBlocked, Code, Fact
 from ..settings import ResolvedSettings
 from . import wording
-from .batch import Batch, Ending, Refusal, Slot, State
+from .batch import BLOCKED, LISTED, Batch, Ending, Refusal, Slot
 from .history import Projection, shadow
 from .observe import Call
 from .precedence import Level, Loop, judge
@@ -80,14 +80,14 @@ def bar(batch: Batch, call_id: str, index: int | None, call: Call) -> Slot:
 
 
 def _bar(slot: Slot, batch: Batch) -> None:
-    if slot.state is not State.LISTED:
+    if slot.state is not LISTED:
         return
-    slot.state = State.BLOCKED
+    slot.state = BLOCKED
     owed = batch.owed
     if batch.refusal is not None and (owed is None or owed.code is Code.TOOL_LOOP_PERSISTED):
         slot.refusal = batch.refusal
         if slot.call.key == batch.culprit:
-            batch.arrivals.append((Record(slot.call.key, slot.call.tool, marks=VETO), True))
+            batch.arrivals.append(Record(slot.call.key, slot.call.tool, marks=VETO))
     elif owed is not None:
         slot.refusal = Refusal(owed.detector, owed.count, wording.ended_sibling(owed.message), terminal=True)
 
@@ -101,7 +101,7 @@ def _judge_alone(run: Run, slot: Slot, limits: ResolvedSettings, facts: list[Fac
     call = slot.call
     if batch.foreign:
         if batch.shadow is None:
-            batch.shadow = shadow(history, batch.arrivals)
+            batch.shadow = shadow(history, batch.arrivals, batch.foreign)
         loop = judge(call, batch.shadow, None, limits)
     else:
         loop = judge(call, history, batch.siblings(history), limits)
@@ -123,13 +123,13 @@ def _refuse(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:
     if terminal:
         message = wording.loop_persisted(detector, shown, count)
         batch.owed = Ending(Code.TOOL_LOOP_PERSISTED, detector, count, shown, slot.call_id, message)
-    waiting = [one for one in batch.slots if one.state is State.LISTED]
+    waiting = [one for one in batch.slots if one.state is LISTED]
     for one in waiting:
-        one.state = State.BLOCKED
+        one.state = BLOCKED
         one.warning = None
         one.refusal = culprit if one.call.key == batch.culprit else batch.refusal
         if one.call.key == batch.culprit:
-            batch.arrivals.append((Record(one.call.key, one.call.tool, marks=VETO), True))
+            batch.arrivals.append(Record(one.call.key, one.call.tool, marks=VETO))
     facts.append(
         BatchBlocked(
             **run.place(),

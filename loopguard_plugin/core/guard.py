@@ -18,7 +18,7 @@ from ..events import (
     check,
 )
 from ..settings import ResolvedSettings, Settings
-from .batch import Ending, Refusal, Slot, State
+from .batch import BLOCKED, LISTED, OVER, RUNNING, Ending, Refusal, Slot
 from .decide import admit, bar, open_batch, start
 from .notes import append_note
 from .observe import Call, observe_call, observe_settlement
@@ -98,7 +98,7 @@ class Guard:
         batch_id = _trimmed(event.batch_id)
         call_id = event.call_id.strip()
         slot = run.known_start(call_id, batch_id, event.index)
-        if slot is None or slot.state is State.LISTED:
+        if slot is None or slot.state is LISTED:
             if event.continues is not None:
                 run.continue_from(self._sessions.find(run.session_key, _trimmed(event.continues)))
             slot = self._start_anew(event, run, call_id, batch_id, slot, limits, facts)
@@ -146,10 +146,10 @@ class Guard:
             slot = Slot(call_id, event.index, (0, 0), _call(event, limits))
             settlement = observe_settlement(event, slot.call, want_outcome=wants_outcome(run, limits))
             settle_alone(run, slot, batch_id, settlement, limits, facts)
-        elif slot.state is State.RUNNING or slot.state is State.LISTED:
+        elif slot.state is RUNNING or slot.state is LISTED:
             self._settle(event, run, slot, limits, facts)
-        elif slot.state is State.BLOCKED:
-            slot.state = State.OVER
+        elif slot.state is BLOCKED:
+            slot.state = OVER
             slot.ignored = True
         answer = _delivered(event, slot)
         if slot.ending is not None and slot.settlement is not None:
@@ -161,8 +161,8 @@ class Guard:
     ) -> None:
         """A call that started, or that the batch list names, ended."""
         batch = run.batch_of(slot)
-        if slot.state is State.LISTED and batch is not None and batch.closed:
-            slot.state = State.OVER
+        if slot.state is LISTED and batch is not None and batch.closed:
+            slot.state = OVER
             slot.ignored = True
             return
         settlement = observe_settlement(event, slot.call, want_outcome=wants_outcome(run, limits))

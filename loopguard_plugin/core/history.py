@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from .record import GONE, VETO, Record
 from .streaks.churn import Churn
@@ -171,22 +171,20 @@ class Projection:
         self.alternation = self.alternation.then(key)
 
 
-def shadow(history: History, arrivals: Iterable[tuple[Record, bool]]) -> History:
+def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Record]) -> History:
     """The history as a sibling must see it when calls of their own arrived amid the batch.
 
-    ``arrivals`` are the records of the open batch in order of arrival, with whether each is a sibling (taken as a
-    veto) or a call of its own (taken as it is). Rare, so it is simply built anew.
+    ``arrivals`` are the records of the open batch in order of arrival: those of ``foreign`` are taken as they are,
+    the others are siblings and taken as vetoes. Rare, so it is simply built anew.
     """
-    arrived = list(arrivals)
-    own = sum(not sibling for _, sibling in arrived)
-    room = history.size - own
-    kept = list(history.records)[-room:] if room > 0 else []
+    own = {id(record) for record in foreign}
+    room = history.size - len(own)
     surplus = max(0, -room)
-    mixed = History(sys.maxsize)  # trimmed already; siblings push nothing out
-    for record in kept:
+    mixed = History(sys.maxsize)  # trimmed here; siblings push nothing out
+    for record in list(history.records)[-room:] if room > 0 else []:
         mixed.add(copy_of(record))
-    for record, sibling in arrived:
-        if sibling:
+    for record in arrivals:
+        if id(record) not in own:
             mixed.add(Record(record.key, record.tool, marks=VETO))
         elif surplus:
             surplus -= 1

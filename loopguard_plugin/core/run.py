@@ -6,7 +6,7 @@ from typing import Final, TypedDict
 
 from ..answers import Fact, WindowArmed
 from ..settings import ResolvedSettings
-from .batch import Batch, Ending, Slot, State
+from .batch import LISTED, RUNNING, Batch, Ending, Slot, slot_is_at
 from .history import History
 from .notes import Buckets
 from .post_compaction import BEFORE, CompactionWindow
@@ -84,7 +84,7 @@ class Run:
             return self.batch.find(call_id, index, fresh=True)
         if batch_id == self.previous.batch_id:
             slot = self.previous.find(call_id, index, fresh=True)
-            if slot is not None and slot.state is State.LISTED:
+            if slot is not None and slot.state is LISTED:
                 return None
             return slot
         return self._recall(call_id, batch_id, index)
@@ -104,7 +104,7 @@ class Run:
                     return slot
                 settled = settled or slot
         for slot in reversed(self.remembered.values()):
-            if slot.call_id == call_id and _same_place(slot, index):
+            if slot.call_id == call_id and slot_is_at(slot, index):
                 if slot.open:
                     return slot
                 settled = settled or slot
@@ -112,7 +112,7 @@ class Run:
 
     def _recall(self, call_id: str, batch_id: str, index: int | None) -> Slot | None:
         for (its_batch, its_call, _), slot in reversed(self.remembered.items()):
-            if its_call == call_id and its_batch == batch_id and _same_place(slot, index):
+            if its_call == call_id and its_batch == batch_id and slot_is_at(slot, index):
                 return slot
         return None
 
@@ -175,7 +175,7 @@ class Run:
     def open_calls(self) -> int:
         """How many calls of this run are known to have started and not to have settled."""
         late = [*self.previous.slots, *self.remembered.values()] if self.previous is not self.batch else []
-        return self.batch.running + sum(slot.state is State.RUNNING for slot in late)
+        return self.batch.running + sum(slot.state is RUNNING for slot in late)
 
     def count_call(self, key: int) -> None:
         """One of the calls before a compaction, if one comes."""
@@ -187,7 +187,3 @@ class Run:
     def place(self) -> Place:
         """Where a fact about this run happened."""
         return {"session_key": self.session_key, "run_id": self.run_id, "agent_id": self.agent_id}
-
-
-def _same_place(slot: Slot, index: int | None) -> bool:
-    return index is None or slot.index is None or slot.index == index

@@ -12,7 +12,7 @@ from ..answers import CallsUnsettled, Code, Detector, Fact, NoteEmitted, RunEnde
 from ..events import Status
 from ..settings import ResolvedSettings
 from . import wording
-from .batch import Ending, Note, Slot, State
+from .batch import LISTED, SETTLED, Ending, Note, Slot
 from .observe import Settlement
 from .post_compaction import CompactionWindow
 from .precedence import Loop
@@ -22,6 +22,8 @@ from .run import REMEMBERED, Run
 
 _FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED))
 _NOTHING: Final = frozenset((Status.SKIPPED, Status.ABORTED, Status.BLOCKED))  # no outcome, neither count nor reset
+_BLOCKED: Final = Status.BLOCKED
+_OK: Final = Status.OK
 
 
 def wants_outcome(run: Run, limits: ResolvedSettings) -> bool:
@@ -35,11 +37,11 @@ def settle(
     """A call of the current batch ended: note, then outcomes in model call order, then an error that is due."""
     batch = run.batch
     happened = settlement.status not in _NOTHING
-    if slot.state is State.LISTED and happened:
+    if slot.state is LISTED and happened:
         slot.record = Record(slot.call.key, slot.call.tool)
-        batch.arrivals.append((slot.record, True))
+        batch.arrivals.append(slot.record)
     slot.armed_at = run.armings
-    slot.ignored = settlement.status is Status.BLOCKED
+    slot.ignored = settlement.status is _BLOCKED
     warning = slot.warning
     if warning is not None and deliverable and happened:
         _warn(run, slot, warning, facts)
@@ -53,10 +55,10 @@ def settle(
 
 def settle_late(run: Run, slot: Slot, settlement: Settlement, limits: ResolvedSettings, facts: list[Fact]) -> None:
     """A call whose batch has ended: applied on arrival, without a note."""
-    slot.state = State.SETTLED
+    slot.state = SETTLED
     slot.settlement = settlement
     slot.armed_at = run.armings
-    slot.ignored = settlement.status is Status.BLOCKED
+    slot.ignored = settlement.status is _BLOCKED
     record = slot.record
     if record is not None and record.marks & GONE:
         record = slot.record = None
@@ -78,10 +80,10 @@ def settle_alone(
 ) -> None:
     """A settlement whose start was never seen: a call of its own, applied where it arrives."""
     run.remember(batch_id, slot)
-    slot.state = State.SETTLED
+    slot.state = SETTLED
     slot.settlement = settlement
     slot.armed_at = run.armings
-    slot.ignored = settlement.status is Status.BLOCKED
+    slot.ignored = settlement.status is _BLOCKED
     run.window_for(limits)
     ending = _apply(run, slot, limits, facts)
     if settlement.status not in _NOTHING and limits.post_compaction:
@@ -97,9 +99,7 @@ def _own_record(run: Run, slot: Slot) -> None:
         return
     record = Record(slot.call.key, slot.call.tool)
     _fill(record, settlement)
-    run.batch.arrivals.append((record, False))
-    run.batch.foreign = True
-    run.batch.shadow = None
+    run.batch.join(record)
 
 
 def _owe(run: Run, slot: Slot, ending: Ending | None, facts: list[Fact]) -> None:
@@ -208,13 +208,14 @@ def end_batch(run: Run, limits: ResolvedSettings, facts: list[Fact]) -> Ending |
             batch.owed = ending
     history = run.window_for(limits)
     if history is not None:
-        for record, _ in batch.arrivals:
+        for record in batch.arrivals:
             history.add(record)
     batch.arrivals.clear()
-    if run.previous is not batch:
-        for slot in run.previous.slots[-REMEMBERED:]:
+    previous = run.previous
+    if (previous.running or previous.closed) and previous is not batch:
+        for slot in previous.slots[-REMEMBERED:]:
             if slot.open:
-                run.remember(run.previous.batch_id, slot)
+                run.remember(previous.batch_id, slot)
     run.previous = batch
     return None if batch.raised else batch.owed
 
