@@ -3,10 +3,11 @@
 :class:`Settings` mirrors the file; :meth:`Settings.resolve` lays its layers over each other, once for each agent that
 the file names. The guard asks on every event, so that has to stay one look-up.
 
-The layers, strongest first: the agent's ``agents.entries``, the agent's ``agents.list``, ``tools.loopDetection``,
-``plugins.entries.loopguard.config``, the defaults. Only ``argumentChurn`` may stand in the last but one: where it is
-set there and in ``tools.loopDetection.detectors`` too, the latter wins, so that the weaker place never overrules what
-an operator wrote where gateways document it; a difference between the two is reported as an adjustment.
+The layers, strongest first: the agent's ``agents.entries``, the agent's ``agents.list``, the agent's own under
+``plugins.entries.loopguard.config.agents``, ``tools.loopDetection``, ``plugins.entries.loopguard.config``, the
+defaults. Only ``argumentChurn`` may stand in the gateway's part and in the plugin's: where both are set for one agent,
+or both for all, the gateway's wins, so that the weaker place never overrules what an operator wrote where gateways
+document it; a difference between the two is reported as an adjustment.
 """
 
 from __future__ import annotations
@@ -16,20 +17,30 @@ import functools
 from msgspec import Struct
 
 from .errors import Problem, SettingsError
-from .settings_model import AgentEntry, Agents, ListedAgent, LoopDetection, PluginConfig, Plugins, ToolKind, Tools
+from .settings_layers import Adjustment, Notice
+from .settings_model import AgentEntry, Agents, ListedAgent, LoopDetection, Tools
+from .settings_plugin import AgentSettings, Mode, PluginConfig, Plugins, ToolKind
+from .settings_policies import ToolPolicy
 from .settings_reader import at, read_fields
 from .settings_resolved import (
     LOOP_DETECTION,
     PLUGIN_CONFIG,
-    Adjustment,
     ResolvedSettings,
-    ToolPolicy,
     alias_chain,
     given_aliases,
     resolve,
 )
 
-__all__ = ["Adjustment", "ResolvedSettings", "Settings", "ToolKind", "ToolPolicy", "parse_settings"]
+__all__ = [
+    "Adjustment",
+    "Mode",
+    "Notice",
+    "ResolvedSettings",
+    "Settings",
+    "ToolKind",
+    "ToolPolicy",
+    "parse_settings",
+]
 
 
 class Settings(Struct, frozen=True, rename="camel", dict=True):
@@ -78,34 +89,51 @@ class Settings(Struct, frozen=True, rename="camel", dict=True):
 
     @property
     def agent_ids(self) -> tuple[str, ...]:
-        """The agents that the file names, each once."""
-        return tuple(dict.fromkeys(agent_id for agent_id, _, _ in self._agents()))
+        """The agents that the file names, each once; the gateway's own first."""
+        return tuple(name for name in self._resolved if name is not None)
 
     @property
     def adjustments(self) -> tuple[Adjustment, ...]:
         """The adjustments of all agents and of the global settings, each once."""
-        every = [self._resolved_globally, *self._resolved.values()]
-        return tuple(dict.fromkeys(adjustment for resolved in every for adjustment in resolved.adjustments))
+        return tuple(dict.fromkeys(each for resolved in self._every for each in resolved.adjustments))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What an operator is to be reminded of at start, each once."""
+        return tuple(dict.fromkeys(each for resolved in self._every for each in resolved.notices))
+
+    @property
+    def _every(self) -> tuple[ResolvedSettings, ...]:
+        return self._resolved_globally, *self._resolved.values()
 
     @functools.cached_property
     def _resolved(self) -> dict[str | None, ResolvedSettings]:
         """By agent id, None for events that name no agent. Bounded by what the file names."""
         layers: dict[str, list[tuple[str, LoopDetection]]] = {}
+        own: dict[str, list[tuple[str, AgentSettings]]] = {}
         for agent_id, path, entry in self._agents():
-            own = layers.setdefault(agent_id, [])
+            its = layers.setdefault(agent_id, [])
             if entry.tools and entry.tools.loop_detection:
-                own.append((f"{path}.{LOOP_DETECTION}", entry.tools.loop_detection))
-        agents: dict[str | None, ResolvedSettings] = {name: self._over_global(own) for name, own in layers.items()}
+                its.append((f"{path}.{LOOP_DETECTION}", entry.tools.loop_detection))
+        for name, given in (self._config.agents or {}).items():
+            if given is not None:
+                layers.setdefault(name.strip(), [])
+                own.setdefault(name.strip(), []).append((at(f"{PLUGIN_CONFIG}.agents", name), given))
+        agents: dict[str | None, ResolvedSettings] = {
+            name: self._over_global(its, own.get(name, [])) for name, its in layers.items()
+        }
         agents[None] = agents.get(self.default_agent, self._resolved_globally)
         return agents
 
     @functools.cached_property
     def _resolved_globally(self) -> ResolvedSettings:
-        return self._over_global([])
+        return self._over_global([], [])
 
-    def _over_global(self, layers: list[tuple[str, LoopDetection]]) -> ResolvedSettings:
+    def _over_global(
+        self, layers: list[tuple[str, LoopDetection]], own: list[tuple[str, AgentSettings]]
+    ) -> ResolvedSettings:
         shared = self.tools and self.tools.loop_detection
-        return resolve([*layers, (LOOP_DETECTION, shared)] if shared else layers, self._config)
+        return resolve([*layers, (LOOP_DETECTION, shared)] if shared else layers, self._config, own)
 
     @functools.cached_property
     def _config(self) -> PluginConfig:

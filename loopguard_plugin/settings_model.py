@@ -1,4 +1,5 @@
-"""The parts of a gateway's config file that are ours, key for key (SPEC 11, 11.2).
+"""The parts of a gateway's config file that are ours, key for key (SPEC 11); the plugin's own are in
+``settings_plugin``.
 
 Every field may be absent, and ``null`` is the same as absent: what is unset falls back to the layer below. The
 defaults themselves stand in :class:`loopguard_plugin.settings.ResolvedSettings`; the ones written here feed messages
@@ -11,7 +12,6 @@ the schema follow the annotations.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct, field
@@ -19,32 +19,26 @@ from msgspec import Meta, Struct, field
 # The largest whole number that every JSON reader keeps exact; "never" is often written so.
 MAX_WHOLE = 2**53 - 1
 
+# A string that is not blank, and one that names a place inside an object: names with dots between them.
+NOT_BLANK = r"\S"
+DOTTED = r"^[^.]+(\.[^.]+)*$"
+
 Whole: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_WHOLE)]
-Name: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_WHOLE)]
+Name: TypeAlias = Annotated[str, Meta(pattern=NOT_BLANK)]
+Dotted: TypeAlias = Annotated[str, Meta(pattern=DOTTED)]
 Minutes: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
-class ToolKind(StrEnum):
-    """What a tool is to the detectors (SPEC 11.2).
-
-    ``poll``: a status poller (SPEC 6). ``send``: an outbound send, compared without delivery ids (SPEC 5 row 11).
-    ``plain``: neither, whatever its name says.
-    """
-
-    POLL = "poll"
-    SEND = "send"
-    PLAIN = "plain"
+class Ours(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """An object that is ours to the last key."""
 
 
-class _Ours(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    pass
+class Around(Struct, frozen=True, rename="camel"):
+    """An object of the gateway's that we only walk through."""
 
 
-class _Around(Struct, frozen=True, rename="camel"):
-    pass
-
-
-class Detectors(_Ours, frozen=True):
+class Detectors(Ours, frozen=True):
     """Which rolling detectors may speak."""
 
     generic_repeat: Annotated[
@@ -83,7 +77,7 @@ class Detectors(_Ours, frozen=True):
     ] = None
 
 
-class PostCompactionGuard(_Ours, frozen=True):
+class PostCompactionGuard(Ours, frozen=True):
     """The guard after a compaction retry."""
 
     window_size: Annotated[
@@ -97,7 +91,7 @@ class PostCompactionGuard(_Ours, frozen=True):
     ] = None
 
 
-class LoopDetection(_Ours, frozen=True):
+class LoopDetection(Ours, frozen=True):
     """Tool-loop detection. Repeated tool errors end the turn whatever stands here."""
 
     enabled: Annotated[
@@ -154,20 +148,20 @@ class LoopDetection(_Ours, frozen=True):
     post_compaction_guard: Annotated[PostCompactionGuard | None, Meta(title="Post-compaction guard")] = None
 
 
-class Tools(_Around, frozen=True):
+class Tools(Around, frozen=True):
     """The gateway's ``tools``, of which ``loopDetection`` is ours."""
 
     loop_detection: Annotated[LoopDetection | None, Meta(title="Loop detection")] = None
 
 
-class AgentEntry(_Around, frozen=True):
+class AgentEntry(Around, frozen=True):
     """One agent of ``agents.entries``. Only a ``default`` of exactly ``true`` marks the default agent."""
 
     default: Any = None
     tools: Tools | None = None
 
 
-class ListedAgent(_Around, frozen=True):
+class ListedAgent(Around, frozen=True):
     """One agent of ``agents.list``, the older form."""
 
     id: Any = None
@@ -175,101 +169,10 @@ class ListedAgent(_Around, frozen=True):
     tools: Tools | None = None
 
 
-class Agents(_Around, frozen=True):
+class Agents(Around, frozen=True):
     """The gateway's ``agents``. The settings of ``entries`` lie over those of ``list``."""
 
     entries: Annotated[dict[str, AgentEntry | None] | None, Meta(title="Agents by id")] = None
     listed: Annotated[tuple[ListedAgent | None, ...] | None, Meta(title="Agents, older form")] = field(
         default=None, name="list"
     )
-
-
-class PluginDetectors(_Ours, frozen=True):
-    """Detectors that are loopguard's own, for gateways whose ``tools.loopDetection`` is strict."""
-
-    argument_churn: Annotated[
-        bool | None,
-        Meta(
-            title="Argument churn",
-            description="As tools.loopDetection.detectors.argumentChurn, which wins where both are set.",
-            extra_json_schema={"default": True},
-        ),
-    ] = None
-
-
-class ToolSettings(_Ours, frozen=True):
-    """What is said about the tools of one name or glob."""
-
-    kind: Annotated[
-        ToolKind | None,
-        Meta(
-            title="Kind",
-            description="poll: a status poller. send: an outbound send, whose delivery ids do not count as progress. "
-            "plain: neither, whatever its name says.",
-        ),
-    ] = None
-
-
-class PluginConfig(_Ours, frozen=True):
-    """loopguard's own settings."""
-
-    detectors: Annotated[PluginDetectors | None, Meta(title="Detectors")] = None
-    tool_aliases: Annotated[
-        dict[Name, Name | None] | None,
-        Meta(
-            title="Tool aliases",
-            description="Other names of a tool, merged over the built-in ones (bash is exec, apply-patch is "
-            "apply_patch). Upper and lower case are the same.",
-            extra_json_schema={"default": {}},
-        ),
-    ] = None
-    tools: Annotated[
-        dict[Name, ToolSettings | None] | None,
-        Meta(
-            title="Tools",
-            description="By tool name or glob (* ? [abc]); the first match wins.",
-            extra_json_schema={"default": {}},
-        ),
-    ] = None
-    max_runs: Annotated[
-        Whole | None,
-        Meta(
-            title="Most runs",
-            description="So many runs are remembered; beyond, the least recently used is forgotten.",
-            extra_json_schema={"default": 10_000},
-        ),
-    ] = None
-    idle_minutes: Annotated[
-        Minutes | None,
-        Meta(
-            title="Idle minutes",
-            description="A run without events for so long is forgotten; one with open calls after 24 hours.",
-            extra_json_schema={"default": 30},
-        ),
-    ] = None
-
-
-class Plugin(_Ours, frozen=True):
-    """The entry of loopguard among the gateway's plugins."""
-
-    enabled: Annotated[
-        bool | None,
-        Meta(
-            title="Enabled",
-            description="false: everything passes through, all guards included.",
-            extra_json_schema={"default": True},
-        ),
-    ] = None
-    config: Annotated[PluginConfig | None, Meta(title="Config")] = None
-
-
-class PluginEntries(_Around, frozen=True):
-    """The gateway's plugins, of which ours is one."""
-
-    loopguard: Annotated[Plugin | None, Meta(title="loopguard")] = None
-
-
-class Plugins(_Around, frozen=True):
-    """The gateway's ``plugins``."""
-
-    entries: PluginEntries | None = None

@@ -17,10 +17,16 @@ from typing import TypeAlias, cast
 from msgspec import Struct, inspect
 
 from .errors import Problem
+from .settings_model import DOTTED, NOT_BLANK
 
 Problems: TypeAlias = list[Problem]
 Number: TypeAlias = inspect.IntType | inspect.FloatType
 
+_EXPECTED = {
+    None: "a string",
+    NOT_BLANK: "a string that is not blank",
+    DOTTED: "a name, or names with a dot between each two (meta.requestId)",
+}
 _PLAIN_KEY = re.compile(r"[\w-]+")
 _LONGEST_SHOWN = 60
 
@@ -100,7 +106,9 @@ def _dict(kind: inspect.DictType, value: object, path: str, problems: Problems) 
 
 def _list(kind: inspect.VarTupleType, value: object, path: str, problems: Problems) -> tuple[object, ...] | None:
     if not isinstance(value, (list, tuple)):
-        problems.append(Problem(path, f"expected a list, found {shown(value)}"))
+        words = isinstance(kind.item_type, (inspect.StrType, inspect.EnumType))
+        alone = f"[{shown(value, bare=True)}]" if words and _leaf(kind.item_type, value)[0] is not None else None
+        problems.append(Problem(path, f"expected a list, found {shown(value)}", nearest=alone))
         return None
     return tuple(_value(kind.item_type, inner, f"{path}[{place}]", problems) for place, inner in enumerate(value))
 
@@ -116,10 +124,16 @@ def _leaf(kind: inspect.Type, value: object) -> tuple[object | None, str, str | 
             words = {str(member.value): member for member in kind.cls}
             known = words.get(value) if isinstance(value, str) else None
             return known, f"one of {', '.join(words)}", _meant(value, words)
-        case inspect.StrType(pattern=pattern):
-            expected = "a string that is not blank" if pattern else "a string"
-            return (value if isinstance(value, str) and (not pattern or value.strip()) else None), expected, None
+        case inspect.StrType():
+            return _string(kind, value)
     raise NotImplementedError(f"settings have no fields of type {kind}")
+
+
+def _string(kind: inspect.StrType, value: object) -> tuple[str | None, str, str | None]:
+    fits = isinstance(value, str) and (kind.pattern is None or re.search(kind.pattern, value) is not None)
+    text = value if isinstance(value, str) else ""
+    meant = ".".join(filter(None, text.split("."))) if kind.pattern == DOTTED else ""
+    return (text if fits else None), _EXPECTED[kind.pattern], meant or None
 
 
 def _number(kind: Number, value: object) -> tuple[float | None, str, str | None]:
@@ -134,7 +148,7 @@ def _number(kind: Number, value: object) -> tuple[float | None, str, str | None]
         return None, expected, shown(quoted, bare=True) if quoted and _number(kind, quoted)[0] is not None else None
     if whole:
         number = int(number) if number == int(number) else number
-        low, high = int(kind.ge or 1), int(kind.le or 1)
+        low, high = int(kind.ge or 0), int(kind.le or 0)
         if isinstance(number, int) and low <= number <= high:
             return number, expected, None
         return None, expected, str(min(max(round(number), low), high))

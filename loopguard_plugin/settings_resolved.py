@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
-from .settings_model import Detectors, LoopDetection, PluginConfig, ToolKind, ToolSettings
+from .settings_layers import Adjustment, Layers, Notice, raised, strongest
+from .settings_model import Detectors, LoopDetection
+from .settings_plugin import AgentSettings, Mode, PluginConfig, PluginDetectors
+from .settings_policies import Patterns, ToolPolicy, policies
 
 LOOP_DETECTION = "tools.loopDetection"
 PLUGIN_CONFIG = "plugins.entries.loopguard.config"
@@ -21,36 +23,13 @@ BUILT_IN_ALIASES: Mapping[str, str] = {"bash": "exec", "apply-patch": "apply_pat
 
 _MOST_POLICIES = 1024
 
-V = TypeVar("V")
-Layers: TypeAlias = Sequence[tuple[str, Struct]]
-
-
-class Adjustment(Struct, frozen=True):
-    """A value that is not used as given, or that does not do what it seems to (then ``used`` equals ``given``).
-
-    ``path`` is where it was given; for a default that another setting pushed up, where it could be.
-    """
-
-    path: str
-    given: int | bool
-    used: int | bool
-    why: str
-
-
-class ToolPolicy(Struct, frozen=True):
-    """What the settings say about one tool. ``kind`` None: nothing, its name decides."""
-
-    kind: ToolKind | None = None
-
-
-NO_POLICY = ToolPolicy()
-
 
 class ResolvedSettings(Struct, frozen=True, kw_only=True, dict=True):
     """What holds for one agent: every layer merged, every clamp applied. Without arguments: the defaults.
 
-    ``policies`` are the patterns of ``config.tools`` in order, ``aliases`` other names of tools; both trimmed and
-    case-folded, as the tool names that they are held against.
+    ``policies`` are the patterns of ``config.tools`` in order, an agent's own before those for all, ``aliases`` other
+    names of tools; both trimmed and case-folded, as the tool names that they are held against. Empty ``policies`` cost
+    nothing. ``calls_per_run``, ``calls_per_turn``: None for no ceiling.
     """
 
     enabled: bool | None = None
@@ -64,9 +43,15 @@ class ResolvedSettings(Struct, frozen=True, kw_only=True, dict=True):
     known_poll_no_progress: bool = True
     ping_pong: bool = True
     argument_churn: bool = True
+    cycle: bool = False
+    error_cascade: bool = False
+    observe: bool = False
+    calls_per_run: int | None = None
+    calls_per_turn: int | None = None
     aliases: Mapping[str, str] = field(default_factory=lambda: dict(BUILT_IN_ALIASES))
     policies: tuple[tuple[str, ToolPolicy], ...] = ()
     adjustments: tuple[Adjustment, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     @functools.cached_property
     def rolling(self) -> bool:
@@ -78,18 +63,19 @@ class ResolvedSettings(Struct, frozen=True, kw_only=True, dict=True):
         """Whether the guard after a compaction runs (SPEC 10): unless refused."""
         return self.enabled is not False
 
-    def policy(self, tool: str) -> ToolPolicy:
-        """What the settings say about a tool, by its normalised name."""
+    def policy(self, tool: str) -> ToolPolicy | None:
+        """What the settings say about a tool, by its normalised name; None where nothing matches."""
         if not self.policies:
-            return NO_POLICY
-        return self._met.get(tool) or self._first_match(tool)
+            return None
+        met = self._met
+        return met[tool] if tool in met else self._first_match(tool)
 
     @functools.cached_property
-    def _met(self) -> dict[str, ToolPolicy]:
+    def _met(self) -> dict[str, ToolPolicy | None]:
         return {}
 
-    def _first_match(self, tool: str) -> ToolPolicy:
-        found = next((policy for pattern, policy in self.policies if fnmatchcase(tool, pattern)), NO_POLICY)
+    def _first_match(self, tool: str) -> ToolPolicy | None:
+        found = next((policy for pattern, policy in self.policies if fnmatchcase(tool, pattern)), None)
         if len(self._met) >= _MOST_POLICIES:  # models invent tool names
             self._met.clear()
         self._met[tool] = found
@@ -99,91 +85,110 @@ class ResolvedSettings(Struct, frozen=True, kw_only=True, dict=True):
 DEFAULTS = ResolvedSettings()
 
 
-def resolve(layers: Sequence[tuple[str, LoopDetection]], config: PluginConfig) -> ResolvedSettings:
-    """The layers, strongest first and each with its path, made one; ``config`` lies below them."""
-    plain: Layers = layers
+def resolve(
+    layers: Sequence[tuple[str, LoopDetection]], config: PluginConfig, agent: Sequence[tuple[str, AgentSettings]] = ()
+) -> ResolvedSettings:
+    """One agent's settings out of all layers, each sequence strongest first and each layer with its path.
+
+    ``layers``: ``loopDetection`` of the agent and of all. ``agent``: the agent's own of ``config.agents``.
+    """
+    notes: list[Adjustment] = []
+    notices: list[Notice] = []
+    usual = _thresholds(layers, notes)
+    history_size, history_path = strongest(layers, "history_size", DEFAULTS.history_size, LOOP_DETECTION)
+    if history_size < usual.breaker:
+        why = f"too small for a globalCircuitBreakerThreshold of {usual.breaker} ever to be reached"
+        notes.append(Adjustment(history_path, history_size, history_size, why))
+    window_size = _window_size(layers, notes)
     detectors = [(f"{path}.detectors", layer.detectors) for path, layer in layers if layer.detectors]
-    window: Layers = [
+    plugin: list[tuple[str, AgentSettings | PluginConfig]] = [*agent, (PLUGIN_CONFIG, config)]
+    own = [(f"{path}.detectors", layer.detectors) for path, layer in plugin if layer.detectors]
+    limits: Layers = [(f"{path}.limits", layer.limits) for path, layer in plugin if layer.limits]
+    patterns: list[Patterns] = [(f"{path}.tools", layer.tools) for path, layer in plugin if layer.tools]
+    aliases = given_aliases(config)
+    aliases = {name: alias_chain(name, aliases)[-1] for name in aliases}
+    return ResolvedSettings(
+        enabled=strongest(layers, "enabled", DEFAULTS.enabled, LOOP_DETECTION)[0],
+        history_size=history_size,
+        warning=usual.warning,
+        critical=usual.critical,
+        unknown_tool=usual.unknown_tool,
+        breaker=usual.breaker,
+        window_size=window_size,
+        generic_repeat=_switch(detectors, "generic_repeat", DEFAULTS.generic_repeat),
+        known_poll_no_progress=_switch(detectors, "known_poll_no_progress", DEFAULTS.known_poll_no_progress),
+        ping_pong=_switch(detectors, "ping_pong", DEFAULTS.ping_pong),
+        argument_churn=_argument_churn(detectors, own, notes),
+        cycle=_switch(own, "cycle", DEFAULTS.cycle),
+        error_cascade=_switch(own, "error_cascade", DEFAULTS.error_cascade),
+        observe=strongest(plugin, "mode", Mode.ENFORCE, PLUGIN_CONFIG)[0] is Mode.OBSERVE,
+        calls_per_run=strongest(limits, "calls_per_run", DEFAULTS.calls_per_run, PLUGIN_CONFIG)[0],
+        calls_per_turn=strongest(limits, "calls_per_turn", DEFAULTS.calls_per_turn, PLUGIN_CONFIG)[0],
+        aliases=aliases,
+        policies=policies(patterns, usual, history_size, aliases, notes, notices),
+        adjustments=tuple(notes),
+        notices=tuple(notices),
+    )
+
+
+def _thresholds(layers: Layers, notes: list[Adjustment]) -> ToolPolicy:
+    """What holds for a tool of which nothing is said."""
+    where = LOOP_DETECTION
+    warning, _ = strongest(layers, "warning_threshold", DEFAULTS.warning, where)
+    critical = raised(
+        layers, "critical_threshold", DEFAULTS.critical, where, floor=("warningThreshold", warning), notes=notes
+    )
+    breaker = raised(
+        layers,
+        "global_circuit_breaker_threshold",
+        DEFAULTS.breaker,
+        where,
+        floor=("criticalThreshold", critical),
+        notes=notes,
+    )
+    unknown_tool, _ = strongest(layers, "unknown_tool_threshold", DEFAULTS.unknown_tool, where)
+    return ToolPolicy(warning=warning, critical=critical, unknown_tool=unknown_tool, breaker=breaker)
+
+
+def _window_size(layers: Sequence[tuple[str, LoopDetection]], notes: list[Adjustment]) -> int:
+    guards: Layers = [
         (f"{path}.postCompactionGuard", layer.post_compaction_guard)
         for path, layer in layers
         if layer.post_compaction_guard
     ]
-    notes: list[Adjustment] = []
-    warning, _ = _strongest(plain, "warning_threshold", DEFAULTS.warning)
-    critical = _raised(plain, "critical_threshold", DEFAULTS.critical, warning, "warningThreshold", notes)
-    breaker = _raised(plain, "global_circuit_breaker_threshold", DEFAULTS.breaker, critical, "criticalThreshold", notes)
-    history_size, history_path = _strongest(plain, "history_size", DEFAULTS.history_size)
-    if history_size < breaker:
-        why = f"too small for a globalCircuitBreakerThreshold of {breaker} ever to be reached"
-        notes.append(Adjustment(history_path, history_size, history_size, why))
-    window_size, window_path = _strongest(window, "window_size", DEFAULTS.window_size, "postCompactionGuard")
-    if window_size < 2:
-        notes.append(Adjustment(window_path, window_size, 2, "one call alone repeats nothing"))
-        window_size = 2
-    aliases = given_aliases(config)
-    aliases = {name: alias_chain(name, aliases)[-1] for name in aliases}
-    return ResolvedSettings(
-        enabled=_strongest(plain, "enabled", DEFAULTS.enabled)[0],
-        history_size=history_size,
-        warning=warning,
-        critical=critical,
-        unknown_tool=_strongest(plain, "unknown_tool_threshold", DEFAULTS.unknown_tool)[0],
-        breaker=breaker,
-        window_size=window_size,
-        generic_repeat=_strongest(detectors, "generic_repeat", DEFAULTS.generic_repeat)[0],
-        known_poll_no_progress=_strongest(detectors, "known_poll_no_progress", DEFAULTS.known_poll_no_progress)[0],
-        ping_pong=_strongest(detectors, "ping_pong", DEFAULTS.ping_pong)[0],
-        argument_churn=_argument_churn(detectors, config, notes),
-        aliases=aliases,
-        policies=_policies(config, aliases),
-        adjustments=tuple(notes),
-    )
+    size, path = strongest(guards, "window_size", DEFAULTS.window_size, f"{LOOP_DETECTION}.postCompactionGuard")
+    if size >= 2:
+        return size
+    notes.append(Adjustment(path, size, 2, "one call alone repeats nothing"))
+    return 2
 
 
-def _strongest(layers: Layers, name: str, default: V, inside: str = "") -> tuple[V, str]:
-    """The first value set for a field, and its path; without any, the default and where it could be set globally."""
-    for path, layer in layers:
-        value: V | None = getattr(layer, name)
-        if value is not None:
-            return value, f"{path}.{_camel(name)}"
-    return default, ".".join(filter(None, (LOOP_DETECTION, inside, _camel(name))))
+def _switch(layers: Layers, name: str, default: bool) -> bool:
+    return strongest(layers, name, default, "")[0]
 
 
-def _raised(layers: Layers, name: str, default: int, floor: int, floor_name: str, notes: list[Adjustment]) -> int:
-    """A threshold, raised to one above ``floor`` where it is not larger; the loop would be blocked unannounced else."""
-    value, path = _strongest(layers, name, default)
-    if value > floor:
-        return value
-    notes.append(Adjustment(path, value, floor + 1, f"has to be larger than {floor_name}, which is {floor}"))
-    return floor + 1
+def _argument_churn(
+    detectors: Sequence[tuple[str, Detectors]],
+    own: Sequence[tuple[str, PluginDetectors]],
+    notes: list[Adjustment],
+) -> bool:
+    """Of one agent and of all: ``tools.loopDetection`` lies over the plugin's own, and a difference is reported."""
+    value: bool | None = None
+    for agents in (True, False):
+        stated = _churn([one for one in detectors if one[0].startswith(LOOP_DETECTION) is not agents])
+        weaker = _churn([one for one in own if one[0].startswith(f"{PLUGIN_CONFIG}.agents") is agents])
+        if stated and weaker and stated[1] is not weaker[1]:
+            notes.append(Adjustment(weaker[0], weaker[1], stated[1], f"{stated[0]} is set too, and wins"))
+        given = stated or weaker
+        if value is None and given:
+            value = given[1]
+    return DEFAULTS.argument_churn if value is None else value
 
 
-def _argument_churn(detectors: Sequence[tuple[str, Detectors]], config: PluginConfig, notes: list[Adjustment]) -> bool:
-    """``config.detectors`` lies below all of ``tools.loopDetection``; two global values that differ are reported."""
-    own = config.detectors.argument_churn if config.detectors else None
-    default = DEFAULTS.argument_churn if own is None else own
-    value, _ = _strongest(detectors, "argument_churn", default)
-    for path, layer in detectors:
-        given = layer.argument_churn
-        if path.startswith(LOOP_DETECTION) and own is not None and given is not None and given is not own:
-            why = f"{path}.argumentChurn is set too, and wins"
-            notes.append(Adjustment(f"{PLUGIN_CONFIG}.detectors.argumentChurn", own, given, why))
-    return value
-
-
-def _policies(config: PluginConfig, aliases: Mapping[str, str]) -> tuple[tuple[str, ToolPolicy], ...]:
-    """The patterns in order; a name that is an alias speaks of the tool it stands for, as calls of it do."""
-    folded = ((_fold(pattern), given) for pattern, given in (config.tools or {}).items() if given is not None)
-    return tuple((aliases.get(pattern, pattern), _policy(given)) for pattern, given in folded)
-
-
-def _policy(given: ToolSettings) -> ToolPolicy:
-    return ToolPolicy(kind=given.kind)
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def _churn(layers: Layers) -> tuple[str, bool] | None:
+    """The strongest value given for it, with its path."""
+    value, path = strongest(layers, "argument_churn", None, "")
+    return None if value is None else (path, value)
 
 
 def given_aliases(config: PluginConfig) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pyjson5
 
 from loopguard_plugin.config_file import load_config_text, load_settings
-from loopguard_plugin.settings import Settings
+from loopguard_plugin.settings import Settings, ToolKind, ToolPolicy
 from loopguard_plugin.settings_schema import config_schema
 
 EXAMPLE = Path(__file__).parent.parent / "config.example.json5"
@@ -33,7 +33,7 @@ def test_the_example_shows_every_setting_with_its_default() -> None:
     """Every setting that the schema gives a default stands in the file with that value; `enabled` only as a comment."""
     example = pyjson5.decode(EXAMPLE.read_text(encoding="utf-8"))
     defaults = dict(_defaults(config_schema(), ()))
-    assert len(defaults) == 14
+    assert len(defaults) == 17
     assert {path: _at(example, path) for path in defaults} == defaults
     assert "enabled" not in example["tools"]["loopDetection"]
 
@@ -48,12 +48,16 @@ def test_what_is_commented_out_can_be_commented_in() -> None:
     """The examples for agents and tools are right as they stand, once their slashes are gone."""
     text = re.sub(r'^( *)// ("|\{ id)', r"\1\2", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     settings = load_config_text(text)
-    assert settings.agent_ids == ("safe-runner", "main", "older-form")
+    assert settings.agent_ids == ("safe-runner", "main", "older-form", "cron")
     assert settings.default_agent == "main"
     assert settings.resolve("safe-runner").warning == 8
     assert settings.resolve("older-form").rolling
-    assert settings.resolve().policy("notify_me").kind == "send"
+    assert settings.resolve().policy("notify_me") == ToolPolicy(kind=ToolKind.SEND)
+    assert settings.resolve().policy("fetch") == ToolPolicy(identity=(("url",),))
+    assert settings.resolve().policy("reserve") == ToolPolicy(error_retries=4)
+    assert settings.resolve("cron").observe
     assert settings.resolve().aliases["shell"] == "exec"
+    assert settings.adjustments == ()
 
 
 def _defaults(schema: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:

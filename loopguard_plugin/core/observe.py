@@ -73,7 +73,8 @@ def normalise_tool(name: str, settings: ResolvedSettings) -> str:
 def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     """The identity of a call. ``tool`` is the name as the model wrote it."""
     name = normalise_tool(tool, settings)
-    rule, kind = rule_of(name, args, settings.policy(name).kind)
+    policy = settings.policy(name)
+    rule, kind = rule_of(name, args, policy.kind if policy is not None else None)
     if rule is Rule.EXEC:
         args = _exec_args(args)
     return Call(value_digest(args, _tool_seed(name)), name, tool.strip() or "tool", kind, rule)

@@ -1,0 +1,260 @@
+"""The plugin's own settings, under ``plugins.entries.loopguard``, key for key (SPEC 11.2).
+
+The rules of ``settings_model`` hold here too: every field may be absent, ``null`` is absent, and a new setting needs a
+field here, one of ``ResolvedSettings`` or ``ToolPolicy``, and a line where that one is resolved.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from .settings_model import Around, Count, Dotted, Minutes, Name, Ours, Whole
+
+
+class Mode(StrEnum):
+    """Whether verdicts take effect. ``observe``: logged and counted, but nothing is noted, blocked or ended."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+
+
+class ToolKind(StrEnum):
+    """What a tool is to the detectors (SPEC 11.2).
+
+    ``poll``: a status poller (SPEC 6). ``send``: an outbound send, compared without delivery ids (SPEC 5 row 11).
+    ``plain``: neither, whatever its name says.
+    """
+
+    POLL = "poll"
+    SEND = "send"
+    PLAIN = "plain"
+
+
+class Exemption(StrEnum):
+    """The detectors that a tool may be exempted from: all but the guards of SPEC 4 and 10."""
+
+    GENERIC_REPEAT = "generic_repeat"
+    KNOWN_POLL_NO_PROGRESS = "known_poll_no_progress"
+    PING_PONG = "ping_pong"
+    ARGUMENT_CHURN = "argument_churn"
+    UNKNOWN_TOOL_REPEAT = "unknown_tool_repeat"
+    GLOBAL_CIRCUIT_BREAKER = "global_circuit_breaker"
+    CYCLE = "cycle"
+    ERROR_CASCADE = "error_cascade"
+
+
+class PluginDetectors(Ours, frozen=True):
+    """Detectors that are loopguard's own, for gateways whose ``tools.loopDetection`` is strict."""
+
+    argument_churn: Annotated[
+        bool | None,
+        Meta(
+            title="Argument churn",
+            description="As tools.loopDetection.detectors.argumentChurn, which wins where both are set.",
+            extra_json_schema={"default": True},
+        ),
+    ] = None
+    cycle: Annotated[
+        bool | None,
+        Meta(
+            title="Cycle",
+            description="Three to eight calls that go round and round without any result changing.",
+            extra_json_schema={"default": False},
+        ),
+    ] = None
+    error_cascade: Annotated[
+        bool | None,
+        Meta(
+            title="Error cascade",
+            description="Different tools that fail one after another. It only warns.",
+            extra_json_schema={"default": False},
+        ),
+    ] = None
+
+
+class ToolSettings(Ours, frozen=True):
+    """What is said about the tools of one name or glob. What is left out is as for every other tool."""
+
+    kind: Annotated[
+        ToolKind | None,
+        Meta(
+            title="Kind",
+            description="poll: a status poller. send: an outbound send, whose delivery ids do not count as progress. "
+            "plain: neither, whatever its name says.",
+        ),
+    ] = None
+    exempt: Annotated[
+        tuple[Exemption, ...] | None,
+        Meta(
+            title="Exempt",
+            description="Detectors that leave this tool alone. Repeated tool errors have no exemption, see "
+            "errorRetries. Naming the circuit breaker or unknown tools is logged at start.",
+        ),
+    ] = None
+    warning_threshold: Annotated[
+        Whole | None,
+        Meta(title="Warning threshold", description="As in tools.loopDetection, for this tool alone."),
+    ] = None
+    critical_threshold: Annotated[
+        Whole | None,
+        Meta(
+            title="Critical threshold",
+            description="As in tools.loopDetection, for this tool alone. "
+            "Raised to warningThreshold + 1 where it is not larger.",
+        ),
+    ] = None
+    unknown_tool_threshold: Annotated[
+        Whole | None,
+        Meta(title="Unknown tool threshold", description="As in tools.loopDetection, for this tool alone."),
+    ] = None
+    global_circuit_breaker_threshold: Annotated[
+        Whole | None,
+        Meta(
+            title="Global circuit breaker threshold",
+            description="As in tools.loopDetection, for this tool alone. "
+            "Raised to criticalThreshold + 1 where it is not larger.",
+        ),
+    ] = None
+    identity: Annotated[
+        tuple[Dotted, ...] | None,
+        Meta(
+            title="Identity",
+            description="The arguments that identify a call, by name or dotted path; all others do not count. "
+            "An empty list: none count, the tool alone does. Unset: all count.",
+        ),
+    ] = None
+    ignore_result: Annotated[
+        tuple[Dotted, ...] | None,
+        Meta(
+            title="Ignored parts of the result",
+            description="Dotted paths of what differs each time without being progress: a time, a request id.",
+        ),
+    ] = None
+    mutates: Annotated[
+        bool | None,
+        Meta(
+            title="Mutates",
+            description="true: a success of this tool makes other calls new attempts (edit, test, edit, test).",
+            extra_json_schema={"default": False},
+        ),
+    ] = None
+    error_retries: Annotated[
+        Count | None,
+        Meta(
+            title="Error retries",
+            description="So many identical failures in a row are let pass; the next one ends the turn.",
+            extra_json_schema={"default": 2},
+        ),
+    ] = None
+
+
+class Limits(Ours, frozen=True):
+    """Hard ceilings. Unset: none."""
+
+    calls_per_run: Annotated[
+        Whole | None,
+        Meta(title="Calls per run", description="So many calls of a run may start; a batch beyond them ends it."),
+    ] = None
+    calls_per_turn: Annotated[
+        Whole | None,
+        Meta(title="Calls per turn", description="The same, counted anew from every user message on."),
+    ] = None
+
+
+class AgentSettings(Ours, frozen=True):
+    """One agent's own settings, over the ones for all."""
+
+    mode: Annotated[
+        Mode | None, Meta(title="Mode", description="enforce or observe, whatever holds for the others.")
+    ] = None
+    tools: Annotated[
+        dict[Name, ToolSettings | None] | None,
+        Meta(title="Tools", description="By tool name or glob; these are tried before the ones for all agents."),
+    ] = None
+    detectors: Annotated[PluginDetectors | None, Meta(title="Detectors")] = None
+    limits: Annotated[Limits | None, Meta(title="Limits")] = None
+
+
+class PluginConfig(Ours, frozen=True):
+    """loopguard's own settings."""
+
+    mode: Annotated[
+        Mode | None,
+        Meta(
+            title="Mode",
+            description="observe: decide, log and count, but never note, block or end anything.",
+            extra_json_schema={"default": str(Mode.ENFORCE)},
+        ),
+    ] = None
+    detectors: Annotated[PluginDetectors | None, Meta(title="Detectors")] = None
+    tool_aliases: Annotated[
+        dict[Name, Name | None] | None,
+        Meta(
+            title="Tool aliases",
+            description="Other names of a tool, merged over the built-in ones (bash is exec, apply-patch is "
+            "apply_patch). Upper and lower case are the same.",
+            extra_json_schema={"default": {}},
+        ),
+    ] = None
+    tools: Annotated[
+        dict[Name, ToolSettings | None] | None,
+        Meta(
+            title="Tools",
+            description="By tool name or glob (* ? [abc]); the first match wins.",
+            extra_json_schema={"default": {}},
+        ),
+    ] = None
+    limits: Annotated[Limits | None, Meta(title="Limits")] = None
+    agents: Annotated[
+        dict[Name, AgentSettings | None] | None,
+        Meta(
+            title="Agents",
+            description="By agent id: settings of one agent over the ones here.",
+            extra_json_schema={"default": {}},
+        ),
+    ] = None
+    max_runs: Annotated[
+        Whole | None,
+        Meta(
+            title="Most runs",
+            description="So many runs are remembered; beyond, the least recently used is forgotten.",
+            extra_json_schema={"default": 10_000},
+        ),
+    ] = None
+    idle_minutes: Annotated[
+        Minutes | None,
+        Meta(
+            title="Idle minutes",
+            description="A run without events for so long is forgotten; one with open calls after 24 hours.",
+            extra_json_schema={"default": 30},
+        ),
+    ] = None
+
+
+class Plugin(Ours, frozen=True):
+    """The entry of loopguard among the gateway's plugins."""
+
+    enabled: Annotated[
+        bool | None,
+        Meta(
+            title="Enabled",
+            description="false: everything passes through, all guards included.",
+            extra_json_schema={"default": True},
+        ),
+    ] = None
+    config: Annotated[PluginConfig | None, Meta(title="Config")] = None
+
+
+class PluginEntries(Around, frozen=True):
+    """The gateway's plugins, of which ours is one."""
+
+    loopguard: Annotated[Plugin | None, Meta(title="loopguard")] = None
+
+
+class Plugins(Around, frozen=True):
+    """The gateway's ``plugins``."""
+
+    entries: PluginEntries | None = None
