@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -135,6 +136,16 @@ def forward_to_stdlib(name: str = "loopguard") -> int:
         logger.remove(_forwards.pop(name))
     _forwards[name] = logger.add(sink, level=0, format="{message}", filter=_is_ours)
     return _forwards[name]
+
+
+def leave_stderr() -> None:
+    """Keep our lines off loguru's own default sink, for hosts whose terminal is their user interface.
+
+    Everybody else's lines still go there. Where the host or the user has taken that sink away, nothing is done.
+    """
+    with contextlib.suppress(ValueError):
+        logger.remove(0)
+        logger.add(sys.stderr, filter=lambda record: not _is_ours(record))
 
 
 def _is_ours(record: Record) -> bool:
