@@ -77,14 +77,10 @@ class _Session:
                 status, result = outcome(item.get("output"))
                 yield self.talk.settled(call_id, result=result, status=status)
             case "message" if item.get("role") == "user":
-                if not said_text(item.get("content")).lstrip().startswith(_NOT_TYPED) and not self._texts(item):
+                if as_list(item.get("content")) and not _by_program(item):
                     yield from self._user("item")
             case "message":
                 self._heard_as = ""
-
-    def _texts(self, item: Object) -> bool:
-        """Whether the message holds no text and no picture at all."""
-        return not as_list(item.get("content"))
 
     def _call(self, call_id: str, tool: str, args: object) -> None:
         self._heard_as = ""
@@ -104,6 +100,11 @@ class _Session:
         calls, self._calls = self._calls, []
         if calls:
             yield from self.talk.asked(calls)
+
+
+def _by_program(message: Object) -> bool:
+    """Whether Codex itself wrote this message in the user's name."""
+    return said_text(message.get("content")).lstrip().startswith(_NOT_TYPED)
 
 
 def outcome(output: object) -> tuple[Status, object]:
