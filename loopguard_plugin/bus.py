@@ -22,9 +22,9 @@ E = TypeVar("E")
 
 
 class Middleware(Protocol):
-    """Anything that can be called with an event and the next handler, and answers the event."""
+    """``async def __call__(self, event, call_next)``, or a function of that shape; answers the event."""
 
-    async def __call__(self, event: Event, call_next: CallNext, /) -> Answer: ...
+    def __call__(self, event: Event, call_next: CallNext, /) -> Awaitable[Answer]: ...
 
 
 class Bus(Protocol):
