@@ -7,7 +7,7 @@ even from the model: they are kept on one line and cut short.
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from .answers import (
     BatchBlocked,
@@ -22,8 +22,12 @@ from .answers import (
     WindowClosed,
 )
 
+if TYPE_CHECKING:
+    from .settings import ResolvedSettings
+
 _LONGEST_NAME: Final = 80
 _ON: Final = {True: "on", False: "off"}
+_OBSERVING: Final = ", observe mode: nothing is noted, blocked or ended"
 
 
 class Line(NamedTuple):
@@ -41,13 +45,32 @@ def plain(text: str, longest: int = _LONGEST_NAME) -> str:
     return shown if shown.isprintable() else "".join(char if char.isprintable() else " " for char in shown)
 
 
-def ready(rolling: bool, post_compaction: bool, agents: tuple[str, ...]) -> str:
+class Guards(NamedTuple):
+    """Which guards are on, and whether their verdicts take effect."""
+
+    rolling: bool
+    post_compaction: bool
+    observe: bool
+
+    @classmethod
+    def of(cls, settings: ResolvedSettings) -> Self:
+        """Those of one agent."""
+        return cls(settings.rolling, settings.post_compaction, settings.observe)
+
+    def __str__(self) -> str:
+        return (
+            f"rolling detectors {_ON[self.rolling]}, post-compaction guard {_ON[self.post_compaction]}, "
+            f"repeated tool errors on{_OBSERVING if self.observe else ''}"
+        )
+
+
+def ready(guards: Guards, agents: tuple[str, ...]) -> str:
     """The line at start. ``agents``: those for whom other guards are on than for the rest."""
-    text = (
-        f"loopguard ready: rolling detectors {_ON[rolling]}, post-compaction guard {_ON[post_compaction]}, "
-        "repeated tool errors on"
-    )
-    return f"{text} (otherwise for: {', '.join(map(plain, agents))})" if agents else text
+    return f"loopguard ready: {guards}{_otherwise(agents)}"
+
+
+def _otherwise(agents: tuple[str, ...]) -> str:
+    return f" (otherwise for: {', '.join(map(plain, agents))})" if agents else ""
 
 
 @singledispatch

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from loguru import logger
 
 from . import log_lines
-from .log_lines import plain
+from .log_lines import Guards, plain
 
 if TYPE_CHECKING:
     from loguru import Message, Record
@@ -59,11 +59,15 @@ def started(settings: Settings) -> None:
         return
     for adjustment in settings.adjustments:
         _write("WARNING", f"loopguard setting adjusted: {_adjusted(adjustment)}", event="settings")
-    usual = settings.resolve(None)
-    guards = usual.rolling, usual.post_compaction
-    resolved = {agent: settings.resolve(agent) for agent in settings.agent_ids}
-    others = tuple(agent for agent, its in resolved.items() if (its.rolling, its.post_compaction) != guards)
-    _write("INFO", log_lines.ready(*guards, others), event="start")
+    for notice in settings.notices:
+        _write("WARNING", f"loopguard setting in force: {notice.path}: {notice.what}", event="settings")
+    _write("INFO", log_lines.ready(*_states(settings)), event="start")
+
+
+def _states(settings: Settings) -> tuple[Guards, tuple[str, ...]]:
+    """Which guards are on where no agent is named, and the agents for whom others are."""
+    usual = Guards.of(settings.resolve(None))
+    return usual, tuple(agent for agent in settings.agent_ids if Guards.of(settings.resolve(agent)) != usual)
 
 
 def _adjusted(adjustment: Adjustment) -> str:

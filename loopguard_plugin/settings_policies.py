@@ -69,9 +69,7 @@ def _policy(
 ) -> ToolPolicy:
     own = [(path, given)]
     warning, _ = strongest(own, "warning_threshold", usual.warning, path)
-    critical = raised(
-        own, "critical_threshold", usual.critical, path, floor=("warningThreshold", warning), notes=notes
-    )
+    critical = raised(own, "critical_threshold", usual.critical, path, floor=("warningThreshold", warning), notes=notes)
     breaker = raised(
         own,
         "global_circuit_breaker_threshold",

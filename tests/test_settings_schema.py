@@ -11,7 +11,7 @@ import pyjson5
 import pytest
 
 from loopguard_plugin.errors import SettingsError
-from loopguard_plugin.settings import ResolvedSettings, Settings, parse_settings
+from loopguard_plugin.settings import ResolvedSettings, Settings, ToolPolicy, parse_settings
 from loopguard_plugin.settings_schema import config_schema
 
 EXAMPLE = Path(__file__).parent.parent / "config.example.json5"
@@ -20,6 +20,12 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 LOOP: dict[str, Any] = SCHEMA["properties"]["tools"]["properties"]["loopDetection"]
 PLUGIN: dict[str, Any] = SCHEMA["properties"]["plugins"]["properties"]["entries"]["properties"]["loopguard"]
 
+
+def own(**keys: object) -> object:
+    """A config file with these keys under ``plugins.entries.loopguard.config``."""
+    return {"plugins": {"entries": {"loopguard": {"config": keys}}}}
+
+
 GOOD: list[object] = [
     {},
     {"tools": None, "agents": {"entries": None}, "plugins": {"entries": {"loopguard": None}}},
@@ -27,6 +33,8 @@ GOOD: list[object] = [
     {"agents": {"entries": {"a": {"default": "yes", "tools": {"loopDetection": {"enabled": True}}}}, "list": [{}]}},
     {"plugins": {"entries": {"other": 5, "loopguard": {"config": {"tools": {"x_*": {"kind": "poll"}, "y": None}}}}}},
     {"plugins": {"entries": {"loopguard": {"config": {"toolAliases": {"sh": "exec"}, "idleMinutes": 0.5}}}}},
+    own(mode="observe", limits={"callsPerRun": 5, "callsPerTurn": None}, agents={"a": {"mode": "enforce"}, "b": None}),
+    own(tools={"x": {"exempt": ["cycle"], "identity": ["a", "b.c"], "ignoreResult": [], "errorRetries": 0}}),
 ]
 BAD: list[object] = [
     [],
@@ -48,6 +56,15 @@ BAD: list[object] = [
     {"plugins": {"entries": {"loopguard": {"config": {"tools": {"x": {"kind": "push"}}}}}}},
     {"plugins": {"entries": {"loopguard": {"config": {"tools": {" ": {}}}}}}},
     {"plugins": {"entries": {"loopguard": {"config": {"toolAliases": {"a": ""}}}}}},
+    own(mode="off"),
+    own(limits={"callsPerRun": 0}),
+    own(agents={"a": {"tools": {"x": {"mutates": 1}}}}),
+    own(agents={"a": {"maxRuns": 5}}),
+    own(tools={"x": {"exempt": "cycle"}}),
+    own(tools={"x": {"exempt": ["cycles"]}}),
+    own(tools={"x": {"identity": ["a..b"]}}),
+    own(tools={"x": {"ignoreResult": [".a"]}}),
+    own(tools={"x": {"errorRetries": -1}}),
 ]
 
 
@@ -96,6 +113,17 @@ def test_its_defaults_are_those_in_use() -> None:
         "argumentChurn": resolved.argument_churn,
     }
     config = PLUGIN["properties"]["config"]["properties"]
+    assert {name: schema["default"] for name, schema in config["detectors"]["properties"].items()} == {
+        "argumentChurn": resolved.argument_churn,
+        "cycle": resolved.cycle,
+        "errorCascade": resolved.error_cascade,
+    }
+    tool = config["tools"]["additionalProperties"]["properties"]
+    assert (tool["mutates"]["default"], tool["errorRetries"]["default"]) == (
+        ToolPolicy().mutates,
+        ToolPolicy().error_retries,
+    )
+    assert (config["mode"]["default"] == "observe") is resolved.observe
     assert PLUGIN["properties"]["enabled"]["default"] is settings.plugin_enabled
     assert (config["maxRuns"]["default"], config["idleMinutes"]["default"]) == (
         settings.max_runs,
