@@ -28,7 +28,7 @@ def visits(count: int, *, calls: int) -> tuple[ours.Timeline, ours.Timeline]:
     return opening, visiting
 
 
-def compared(counts: tuple[int, ...] = COUNTS, *, calls: int = 5_000, rounds: int = 5) -> Timings:
+def compared(counts: tuple[int, ...] = COUNTS, *, calls: int = 10_000, rounds: int = 3) -> Timings:
     """Calls in runs drawn at random, by the number of runs that are open."""
     settings = ours.all_on(max_runs=2 * max(counts))
 

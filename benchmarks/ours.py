@@ -106,8 +106,11 @@ def core(
 
 def bus(events: Timeline, *, settings: Settings | None = None, name: str = BUS) -> Contender:
     """``EmbeddedBus.publish`` over these events, with the middleware and no handler, in a running event loop."""
+    from loguru import logger
+
     from loopguard_plugin import EmbeddedBus, LoopGuard
 
+    logger.disable("loopguard_plugin")  # its one line at the start of every guard
     chosen = settings or all_on()
 
     def prepare() -> Timed:
