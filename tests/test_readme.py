@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Response:
     """What the scripted model says: calls, or a last text."""
 
     id: str
-    calls: list[tuple[str, str, object]] = field(default_factory=list)
+    calls: Sequence[tuple[str, str, object]] = ()
     text: str = ""
 
 
