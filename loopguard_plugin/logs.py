@@ -152,6 +152,17 @@ def leave_stderr() -> None:
         logger.add(sys.stderr, filter=lambda record: not _is_ours(record))
 
 
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """No lines of ours in here: for a command that shows the same things in its own way."""
+    package = __name__.partition(".")[0]
+    logger.disable(package)
+    try:
+        yield
+    finally:
+        logger.enable(package)
+
+
 def _is_ours(record: Record) -> bool:
     """By a bound field too: a gateway may send ``logging`` back into loguru, and nothing may go round in circles."""
     return record["name"] == __name__ and "session_key" in record["extra"]

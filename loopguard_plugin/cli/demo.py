@@ -22,14 +22,10 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Play the scenes."""
     import anyio
-    from loguru import logger
 
+    from .. import logs
     from .scenes import play_all
 
-    package = __name__.split(".", 1)[0]
-    logger.disable(package)  # the scenes tell what the log would
-    try:
+    with logs.silenced():  # the scenes tell what the log would
         anyio.run(play_all)
-    finally:
-        logger.enable(package)
     return Exit.OK

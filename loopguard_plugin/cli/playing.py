@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 import anyio
 import anyio.lowlevel
 
+from .. import logs
 from ..answers import Answer
 from ..bus import EmbeddedBus
 from ..errors import TurnEndingError
@@ -37,7 +38,8 @@ class Played:
 
 def play(paths: Sequence[str], settings: Settings, form: str, agent: str | None, *, as_json: bool) -> Played:
     """Play every file in order, as one stream of events. Problems go to stderr as they are met."""
-    with _quiet(not as_json):
+    # The report says what the log lines say, and better; with --json they go to stderr, as a gateway's would.
+    with nullcontext() if as_json else logs.silenced():
         guard = LoopGuard(settings, clock=lambda: 0.0)  # recorded time is not wall time: nothing grows old here
         bus = EmbeddedBus()
         bus.use(guard)
@@ -117,19 +119,3 @@ class _Player:
 def _bytes_out() -> BinaryIO:
     sys.stdout.flush()
     return sys.stdout.buffer
-
-
-@contextmanager
-def _quiet(quiet: bool) -> Iterator[None]:
-    """The report says what the log lines say, and better; with --json they go to stderr, as a gateway's would."""
-    if not quiet:
-        yield
-        return
-    from loguru import logger
-
-    package = __name__.split(".", 1)[0]
-    logger.disable(package)
-    try:
-        yield
-    finally:
-        logger.enable(package)

@@ -24,7 +24,7 @@ def json_values(line: bytes) -> tuple[list[object], str | None]:
         return [msgspec.json.decode(line)], None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
-    text = line.decode("utf-8", "replace")
+    text = line.decode("utf-8", "replace").rstrip()
     values: list[object] = []
     at = _skip_blank(text, 0)
     while at < len(text):
