@@ -115,6 +115,9 @@ Event: TypeAlias = ToolCallStarted | ToolCallSettled | CompactionRetry | UserMes
 
 EVENT_TYPES: tuple[type[Struct], ...] = (ToolCallStarted, ToolCallSettled, CompactionRetry, UserMessageCommitted)
 
+_STATUSES = frozenset(Status)
+_KINDS = frozenset(MessageKind)
+
 _decoder = msgspec.json.Decoder(Event)
 _FIELD = re.compile(r"`\$\.?([^`]*)`$")
 _NAMED = re.compile(r"(?:field|value) [`'](\w+)[`']")
@@ -158,49 +161,63 @@ def _named(message: str) -> EventError:
 def check(event: object) -> None:
     """Raise :class:`EventError` unless this is one of the four events with fields of the right types.
 
-    Contents (``args``, ``result``, ``error``, ``outcome_identity``) may be anything.
+    Contents (``args``, ``result``, ``error``, ``outcome_identity``) may be anything; :func:`check_batch` looks at a
+    ``batch`` list. Written out field by field: it runs on every event.
     """
-    if not isinstance(event, EVENT_TYPES):
+    if not isinstance(event, (ToolCallStarted, ToolCallSettled, CompactionRetry, UserMessageCommitted)):
         raise EventError("type", f"expected one of the four events, got {type(event).__name__}")
-    _need_text(event, "session_key")
-    if not event.session_key.strip():  # type: ignore[attr-defined]  # every event has one; checked just above
+    session_key = event.session_key
+    if session_key.__class__ is not str:
+        _need_text(session_key, "session_key")
+    if not session_key or session_key.isspace():
         raise EventError("session_key", "must not be blank")
-    for name in ("run_id", "agent_id", "batch_id", "continues", "message_id"):
-        if getattr(event, name, None) is not None:
-            _need_text(event, name)
+    if event.run_id is not None and event.run_id.__class__ is not str:
+        _need_text(event.run_id, "run_id")
+    if event.agent_id is not None and event.agent_id.__class__ is not str:
+        _need_text(event.agent_id, "agent_id")
     if isinstance(event, (ToolCallStarted, ToolCallSettled)):
-        _need_text(event, "call_id")
-        _need_text(event, "tool")
-        index = event.index
-        if index is not None and (type(index) is not int or index < 0):
-            raise EventError("index", f"expected a whole number from 0, got {_brief(index)}")
+        _check_call(event)
+    elif isinstance(event, UserMessageCommitted):
+        if event.message_id is not None:
+            _need_text(event.message_id, "message_id")
+        if not isinstance(event.kind, str) or event.kind not in _KINDS:
+            raise EventError("kind", f"expected one of {', '.join(MessageKind)}, got {_brief(event.kind)}")
+
+
+def _check_call(event: ToolCallStarted | ToolCallSettled) -> None:
+    if event.call_id.__class__ is not str:
+        _need_text(event.call_id, "call_id")
+    if event.tool.__class__ is not str:
+        _need_text(event.tool, "tool")
+    if event.batch_id is not None and event.batch_id.__class__ is not str:
+        _need_text(event.batch_id, "batch_id")
+    index = event.index
+    if index is not None and (index.__class__ is not int or index < 0):
+        raise EventError("index", f"expected a whole number from 0, got {_brief(index)}")
     if isinstance(event, ToolCallStarted):
-        _check_batch(event.batch)
-    elif isinstance(event, ToolCallSettled):
-        if event.status is not None and event.status not in Status.__members__.values():
+        if event.continues is not None:
+            _need_text(event.continues, "continues")
+    else:
+        if event.status is not None and (not isinstance(event.status, str) or event.status not in _STATUSES):
             raise EventError("status", f"expected one of {', '.join(Status)}, got {_brief(event.status)}")
-        if type(event.deliverable) is not bool:
+        if event.deliverable is not True and event.deliverable is not False:
             raise EventError("deliverable", f"expected true or false, got {_brief(event.deliverable)}")
-    elif isinstance(event, UserMessageCommitted) and event.kind not in MessageKind.__members__.values():
-        raise EventError("kind", f"expected one of {', '.join(MessageKind)}, got {_brief(event.kind)}")
 
 
-def _check_batch(batch: object) -> None:
-    if batch is None:
-        return
+def check_batch(batch: object) -> None:
+    """As :func:`check`, for a ``batch`` list. Apart, since every start may carry it and only the first one needs it."""
     if not isinstance(batch, (tuple, list)):
         raise EventError("batch", f"expected a list of calls, got {_brief(batch)}")
     for at, call in enumerate(batch):
         if not isinstance(call, BatchCall):
             raise EventError(f"batch[{at}]", f"expected a BatchCall, got {_brief(call)}")
-        for name in ("call_id", "tool"):
-            _need_text(call, name, f"batch[{at}].{name}")
+        _need_text(call.call_id, f"batch[{at}].call_id")
+        _need_text(call.tool, f"batch[{at}].tool")
 
 
-def _need_text(owner: object, name: str, path: str = "") -> None:
-    value = getattr(owner, name)
+def _need_text(value: object, path: str) -> None:
     if not isinstance(value, str):
-        raise EventError(path or name, f"expected a string, got {_brief(value)}")
+        raise EventError(path, f"expected a string, got {_brief(value)}")
 
 
 def _brief(value: object) -> str:

@@ -7,7 +7,6 @@ with the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
@@ -203,27 +202,28 @@ class Batch(Struct, eq=False):
                 self.projection.add(record.key, record.tool)
         return self.projection
 
-    def settle(self, slot: Slot, settlement: Settlement) -> Iterator[Slot]:
-        """A call ended; hands on every call whose outcome may be applied now, in model call order."""
+    def settle(self, slot: Slot, settlement: Settlement) -> None:
+        """A call ended. Its outcome may be applied at once if it is alone, else see :meth:`next_ready`."""
         if slot.state is RUNNING:
             self.running -= 1
         slot.state = SETTLED
         slot.settlement = settlement
-        if self.held is None:
-            return iter((slot,))
-        heappush(self.held, slot)
-        return self._ready()
+        if self.held is not None:
+            heappush(self.held, slot)
 
-    def end(self) -> Iterator[Slot]:
+    def next_ready(self) -> Slot | None:
+        """Take off the next call whose outcome may be applied now, in model call order.
+
+        One at a time, for applying it may close the batch, and then calls that have not started hold nobody up.
+        """
+        if not self.held or self._holds_up(self.held[0]):
+            return None
+        return heappop(self.held)
+
+    def release(self) -> None:
         """The batch is over: nothing waits any longer; what still runs comes late."""
         if self.waiting:
             self.waiting.clear()
-        return self._ready()
-
-    def _ready(self) -> Iterator[Slot]:
-        """Calls whose outcome may be applied now, taken off one by one (applying one may close the batch)."""
-        while self.held and not self._holds_up(self.held[0]):
-            yield heappop(self.held)
 
     def _holds_up(self, slot: Slot) -> bool:
         """Whether an earlier call keeps this one waiting."""

@@ -9,45 +9,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..answers import BatchBlocked, Code, Fact
-from ..settings import ResolvedSettings
 from . import wording
 from .batch import BLOCKED, LISTED, Batch, Ending, Refusal, Slot
-from .history import Projection, shadow
+from .history import History, Projection, shadow
 from .observe import Call
-from .precedence import Level, Loop, judge
+from .precedence import CRITICAL, Loop, judge
 from .record import VETO, Record
 from .run import Run
 from .settle import end_batch, raise_if_due
 
 
-def open_batch(run: Run, batch_id: str | None, limits: ResolvedSettings, facts: list[Fact]) -> bool:
+def open_batch(run: Run, batch_id: str | None, facts: list[Fact]) -> bool:
     """End the current batch, unless this is its id, and begin another; answers whether it is another.
 
     An error that the old one could not raise is owed by the new one at once.
     """
     if batch_id is not None and batch_id == run.batch.batch_id:
         return False
-    left = end_batch(run, limits, facts)
+    left = end_batch(run, facts)
     run.batch = Batch(batch_id)
     if left is not None:
         run.batch.owed = left
     return True
 
 
-def admit(run: Run, calls: Sequence[tuple[str, Call]], limits: ResolvedSettings, facts: list[Fact]) -> None:
+def admit(run: Run, calls: Sequence[tuple[str, Call]], facts: list[Fact]) -> None:
     """A whole batch in model call order, ``(call_id, call)``: the verdict of every call is fixed now (SPEC 8)."""
     batch = run.batch
     for index, (call_id, call) in enumerate(calls):
         batch.add(call_id, index, call)
     batch.admitted = len(calls)
-    history = run.window_for(limits)
+    history = run.history
     if history is None or batch.closed:
         return
     projection: Projection | None = None
     for slot in batch.slots:
         call = slot.call
-        loop = judge(call, history, projection, limits)
-        if loop is not None and loop.level is Level.CRITICAL:
+        loop = judge(call, history, projection, run.limits)
+        if loop is not None and loop.level is CRITICAL:
             _refuse(run, slot, loop, facts)
             return
         slot.warning = loop
@@ -57,18 +56,23 @@ def admit(run: Run, calls: Sequence[tuple[str, Call]], limits: ResolvedSettings,
             projection.add(call.key, call.tool)
 
 
-def start(run: Run, slot: Slot, limits: ResolvedSettings, facts: list[Fact]) -> None:
+def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
     """A call of the current batch, listed or just added, starts; its verdict is left on it."""
     batch = run.batch
-    if not batch.closed and slot.order[1] >= batch.admitted:
-        _judge_alone(run, slot, limits, facts)
-    if batch.closed:
+    history = run.history
+    if history is not None and slot.order[1] >= batch.admitted and batch.owed is None and batch.refusal is None:
+        loop = _judge_alone(run, slot.call, history)
+        if loop is not None and loop.level is CRITICAL:
+            _refuse(run, slot, loop, facts)
+        else:
+            slot.warning = loop
+    if batch.owed is not None or batch.refusal is not None:
         _bar(slot, batch)
         raise_if_due(run, slot, facts)
         return
     run.ending = None
     batch.start(slot, Record(slot.call.key, slot.call.tool))
-    if limits.post_compaction:
+    if run.limits.post_compaction:
         run.count_call(slot.call.key)
 
 
@@ -92,23 +96,16 @@ def _bar(slot: Slot, batch: Batch) -> None:
         slot.refusal = Refusal(owed.detector, owed.count, wording.ended_sibling(owed.message), terminal=True)
 
 
-def _judge_alone(run: Run, slot: Slot, limits: ResolvedSettings, facts: list[Fact]) -> None:
+def _judge_alone(run: Run, call: Call, history: History) -> Loop | None:
     """Without the whole list: judged as it starts, against the history and the siblings that started before."""
-    history = run.window_for(limits)
-    if history is None:
-        return
     batch = run.batch
-    call = slot.call
-    if batch.foreign:
-        if batch.shadow is None:
-            batch.shadow = shadow(history, batch.arrivals, batch.foreign)
-        loop = judge(call, batch.shadow, None, limits)
-    else:
-        loop = judge(call, history, batch.siblings(history), limits)
-    if loop is not None and loop.level is Level.CRITICAL:
-        _refuse(run, slot, loop, facts)
-    else:
-        slot.warning = loop
+    if not batch.arrivals:
+        return judge(call, history, None, run.limits)
+    if not batch.foreign:
+        return judge(call, history, batch.siblings(history), run.limits)
+    if batch.shadow is None:
+        batch.shadow = shadow(history, batch.arrivals, batch.foreign)
+    return judge(call, batch.shadow, None, run.limits)
 
 
 def _refuse(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:

@@ -16,15 +16,16 @@ from ..events import (
     ToolCallStarted,
     UserMessageCommitted,
     check,
+    check_batch,
 )
-from ..settings import ResolvedSettings, Settings
+from ..settings import Settings
 from .batch import BLOCKED, LISTED, OVER, RUNNING, Ending, Refusal, Slot
 from .decide import admit, bar, open_batch, start
 from .notes import append_note
-from .observe import Call, observe_call, observe_settlement
+from .observe import observe_call, observe_settlement
 from .run import Run
 from .sessions import Sessions
-from .settle import settle, settle_alone, settle_late, wants_outcome
+from .settle import settle, settle_alone, settle_late
 
 _PROCEEDS = Step(PROCEED)
 
@@ -38,7 +39,7 @@ class Guard:
 
     def use(self, settings: Settings) -> None:
         """Other settings from the next event on; open runs keep their counts."""
-        self._resolve = settings.resolve
+        self._settings = settings
         self._sessions.limit = settings.max_runs
         self._sessions.idle = settings.idle_minutes * 60
 
@@ -52,20 +53,15 @@ class Guard:
 
         Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
         """
-        kind = type(event)
-        if kind is ToolCallStarted:
-            return self._started(event, now)  # type: ignore[arg-type]  # its very type was compared
-        if kind is ToolCallSettled:
-            return self._settled(event, now)  # type: ignore[arg-type]
         check(event)
-        if isinstance(event, ToolCallStarted):
-            return self._started(event, now)
-        if isinstance(event, ToolCallSettled):
-            return self._settled(event, now)
         facts: list[Fact] = []
         run = self._run(event, now, facts)
+        if isinstance(event, ToolCallStarted):
+            return self._started(event, run, facts)
+        if isinstance(event, ToolCallSettled):
+            return self._settled(event, run, facts)
         if isinstance(event, CompactionRetry):
-            armed = run.arm(self._resolve(run.agent_id), facts)
+            armed = run.arm(run.limits, facts)
             return Step(Acknowledged(Effect.ARMED if armed else Effect.IGNORED), None, tuple(facts))
         self._user_message(event, run)
         return Step(Acknowledged(Effect.RESET), None, tuple(facts))
@@ -82,100 +78,62 @@ class Guard:
             self._sessions.drop(run)
 
     def _run(self, event: Event, now: float, facts: list[Fact]) -> Run:
-        run_id = event.run_id
-        run = self._sessions.touch(
-            event.session_key.strip(), None if run_id is None else run_id.strip() or None, now, facts
-        )
-        if event.agent_id is not None and event.agent_id != run.agent_id:
-            run.agent_id = event.agent_id.strip() or run.agent_id
+        """The event's run under the settings of its agent."""
+        sessions = self._sessions
+        run = sessions.latest
+        if run is None or event.session_key != run.session_key or event.run_id != run.run_id or now >= sessions.due:
+            run = sessions.touch(event.session_key.strip(), _trimmed(event.run_id), now, facts)
+        run.last_seen = now
+        agent_id = event.agent_id
+        if run.settings is not self._settings or (agent_id is not None and agent_id != run.agent_id):
+            run.agent_id = _trimmed(agent_id) or run.agent_id
+            run.settings = self._settings
+            run.limits = self._settings.resolve(run.agent_id)
+            run.fit_history()
         return run
 
-    def _started(self, event: ToolCallStarted, now: float) -> Step:
-        check(event)
-        facts: list[Fact] = []
-        run = self._run(event, now, facts)
-        limits = self._resolve(run.agent_id)
-        batch_id = _trimmed(event.batch_id)
+    def _started(self, event: ToolCallStarted, run: Run, facts: list[Fact]) -> Step:
+        batch_id = None if event.batch_id is None else _trimmed(event.batch_id)
         call_id = event.call_id.strip()
         slot = run.known_start(call_id, batch_id, event.index)
         if slot is None or slot.state is LISTED:
             if event.continues is not None:
                 run.continue_from(self._sessions.find(run.session_key, _trimmed(event.continues)))
-            slot = self._start_anew(event, run, call_id, batch_id, slot, limits, facts)
+            slot = _start_anew(event, run, call_id, batch_id, slot, facts)
+            if slot.state is RUNNING and not facts:
+                return _PROCEEDS
         if slot.ending is not None:
             return Step(None, _error(run, slot.ending, _blocked(slot.refusal)), tuple(facts))
         if slot.refusal is not None:
             return Step(_blocked(slot.refusal), None, tuple(facts))
-        return Step(PROCEED, None, tuple(facts)) if facts else _PROCEEDS
+        return Step(PROCEED, None, tuple(facts))
 
-    def _start_anew(
-        self,
-        event: ToolCallStarted,
-        run: Run,
-        call_id: str,
-        batch_id: str | None,
-        slot: Slot | None,
-        limits: ResolvedSettings,
-        facts: list[Fact],
-    ) -> Slot:
-        """A call that is not known yet, or only from its batch list, starts."""
-        if slot is None:
-            over = run.closed_batch(batch_id)
-            if over is not None and over is not run.batch:
-                return bar(over, call_id, event.index, _call(event, limits))
-            if open_batch(run, batch_id, limits, facts) and event.batch:
-                listed = [(one.call_id.strip(), observe_call(one.tool, one.args, limits)) for one in event.batch]
-                admit(run, listed, limits, facts)
-                slot = run.batch.find(call_id, event.index, fresh=True)
-            if slot is None:
-                slot = run.batch.add(call_id, event.index, _call(event, limits))
-        start(run, slot, limits, facts)
-        return slot
-
-    def _settled(self, event: ToolCallSettled, now: float) -> Step:
-        check(event)
-        facts: list[Fact] = []
-        run = self._run(event, now, facts)
-        limits = self._resolve(run.agent_id)
-        batch_id = _trimmed(event.batch_id)
+    def _settled(self, event: ToolCallSettled, run: Run, facts: list[Fact]) -> Step:
+        batch_id = None if event.batch_id is None else _trimmed(event.batch_id)
         call_id = event.call_id.strip()
         slot = run.known_settlement(call_id, batch_id, event.index)
         if slot is None:
-            if run.closed_batch(batch_id) is not None:
+            if batch_id is not None and run.closed_batch(batch_id) is not None:
                 return Step(Deliver(event.result, event.error, ignored=True), None, tuple(facts))
-            slot = Slot(call_id, event.index, (0, 0), _call(event, limits))
-            settlement = observe_settlement(event, slot.call, want_outcome=wants_outcome(run, limits))
-            settle_alone(run, slot, batch_id, settlement, limits, facts)
+            slot = Slot(call_id, event.index, (0, 0), observe_call(event.tool, event.args, run.limits))
+            settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
+            settle_alone(run, slot, batch_id, settlement, facts)
         elif slot.state is RUNNING or slot.state is LISTED:
-            self._settle(event, run, slot, limits, facts)
+            _settle_known(event, run, slot, facts)
         elif slot.state is BLOCKED:
             slot.state = OVER
             slot.ignored = True
+        if slot.note is None and slot.ending is None and not facts:
+            return Step(Deliver(event.result, event.error, None, None, 0, slot.ignored))
         answer = _delivered(event, slot)
         if slot.ending is not None and slot.settlement is not None:
             return Step(None, _error(run, slot.ending, answer), tuple(facts))
         return Step(answer, None, tuple(facts))
 
-    def _settle(
-        self, event: ToolCallSettled, run: Run, slot: Slot, limits: ResolvedSettings, facts: list[Fact]
-    ) -> None:
-        """A call that started, or that the batch list names, ended."""
-        batch = run.batch_of(slot)
-        if slot.state is LISTED and batch is not None and batch.closed:
-            slot.state = OVER
-            slot.ignored = True
-            return
-        settlement = observe_settlement(event, slot.call, want_outcome=wants_outcome(run, limits))
-        if batch is run.batch:
-            settle(run, slot, settlement, event.deliverable, limits, facts)
-        else:
-            settle_late(run, slot, settlement, limits, facts)
-
     def _user_message(self, event: UserMessageCommitted, run: Run) -> None:
         session = self._sessions.session(run.session_key)
-        assert session is not None
         message_id = _trimmed(event.message_id)
-        if message_id is not None and not session.is_new(message_id):
+        if session is None or (message_id is not None and not session.is_new(message_id)):
             return
         for one in session.runs.values():
             one.errors.clear()
@@ -184,13 +142,45 @@ class Guard:
             session.runs[None].renew()
 
 
+def _start_anew(
+    event: ToolCallStarted, run: Run, call_id: str, batch_id: str | None, slot: Slot | None, facts: list[Fact]
+) -> Slot:
+    """A call that is not known yet, or only from its batch list, starts."""
+    limits = run.limits
+    if slot is None:
+        if batch_id is not None:
+            over = run.closed_batch(batch_id)
+            if over is not None and over is not run.batch:
+                return bar(over, call_id, event.index, observe_call(event.tool, event.args, limits))
+        if event.batch:
+            check_batch(event.batch)
+        if open_batch(run, batch_id, facts) and event.batch:
+            listed = [(one.call_id.strip(), observe_call(one.tool, one.args, limits)) for one in event.batch]
+            admit(run, listed, facts)
+            slot = run.batch.find(call_id, event.index, fresh=True)
+        if slot is None:
+            slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, limits))
+    start(run, slot, facts)
+    return slot
+
+
+def _settle_known(event: ToolCallSettled, run: Run, slot: Slot, facts: list[Fact]) -> None:
+    """A call that started, or that the batch list names, ended."""
+    current = run.batch.holds(slot)
+    if slot.state is LISTED and (run.batch if current else run.previous).closed:
+        slot.state = OVER
+        slot.ignored = True
+        return
+    settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
+    if current:
+        settle(run, slot, settlement, event.deliverable, facts)
+    else:
+        settle_late(run, slot, settlement, facts)
+
+
 def _trimmed(name: str | None) -> str | None:
     """A name that may be absent; blank is as good as absent."""
     return None if name is None else name.strip() or None
-
-
-def _call(event: ToolCallStarted | ToolCallSettled, limits: ResolvedSettings) -> Call:
-    return observe_call(event.tool, event.args, limits)
 
 
 def _blocked(refusal: Refusal | None) -> Blocked | None:

@@ -42,19 +42,23 @@ class History:
         """The newest call, with what came of it; the oldest one leaves when the window is full."""
         key = record.key
         records = self.records
-        first = self._newest.get(key)
+        if key in self._newest:
+            self._repeat(key, record)
         self._newest[key] = record
-        if first is not None:
-            line = self._lines.get(key)
-            if line is None:
-                line = self._lines[key] = NoProgress(first)
-            line.add(record)
-        self._ping_pong.add(record, records)
+        swing = self._ping_pong
+        if swing.length != 2 or key == records[-1].key or key == records[-2].key:
+            swing.add(record, records)
         records.append(record)
         if self.stirred or record.marks or record.failure is not None:
             self._stir(record)
         if len(records) > self.size:
             self._forget(records.popleft())
+
+    def _repeat(self, key: int, record: Record) -> None:
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = NoProgress(self._newest[key])
+        line.add(record)
 
     def _stir(self, record: Record) -> None:
         self._unknown.add(record)
@@ -72,7 +76,8 @@ class History:
             line.forget()
             if not line.records:
                 del self._lines[key], self._newest[key]
-        self._ping_pong.forget(record, len(self.records))
+        if self._ping_pong.length > len(self.records):
+            self._ping_pong.forget(record)
         if self.stirred:
             self._unknown.forget(record)
             self._exec.forget(record)

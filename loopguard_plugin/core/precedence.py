@@ -24,6 +24,12 @@ class Level(IntEnum):
     CRITICAL = 2
 
 
+WARNING: Final = Level.WARNING
+CRITICAL: Final = Level.CRITICAL
+_PLAIN: Final = CallKind.PLAIN
+_WAIT: Final = CallKind.WAIT
+
+
 class Loop(Struct, frozen=True):
     """A row of the table that matched. ``key``: under which warnings of it are rate-limited (SPEC 7)."""
 
@@ -46,30 +52,30 @@ def judge(call: Call, history: History, siblings: Projection | None, limits: Res
         no_progress += siblings.siblings.get(key, 0)
     if call.tool == "exec":
         no_progress = max(no_progress, history.exec_failures(key, siblings))
-    poller = call.kind is not CallKind.PLAIN
+    poller = call.kind is not _PLAIN
     critical, warning = limits.critical, limits.warning
 
     count = history.unknown_tool(call.tool)
     if count >= limits.unknown_tool:
-        return Loop(Level.CRITICAL, Detector.UNKNOWN_TOOL_REPEAT, count)
+        return Loop(CRITICAL, Detector.UNKNOWN_TOOL_REPEAT, count)
     if no_progress >= limits.breaker:
-        return Loop(Level.CRITICAL, Detector.GLOBAL_CIRCUIT_BREAKER, no_progress)
+        return Loop(CRITICAL, Detector.GLOBAL_CIRCUIT_BREAKER, no_progress)
     if poller and limits.known_poll_no_progress:
-        waits = call.kind is CallKind.WAIT
+        waits = call.kind is _WAIT
         if no_progress >= (WAIT_CRITICAL if waits else critical):
-            return Loop(Level.CRITICAL, Detector.KNOWN_POLL_NO_PROGRESS, no_progress)
+            return Loop(CRITICAL, Detector.KNOWN_POLL_NO_PROGRESS, no_progress)
         if no_progress >= warning and not waits:
             poll = Detector.KNOWN_POLL_NO_PROGRESS
-            return Loop(Level.WARNING, poll, no_progress, (poll, key, outcome))
+            return Loop(WARNING, poll, no_progress, (poll, key, outcome))
     swing, evident, other = history.ping_pong(key, siblings) if limits.ping_pong else (0, False, 0)
     if swing >= critical and evident:
-        return Loop(Level.CRITICAL, Detector.PING_PONG, swing)
+        return Loop(CRITICAL, Detector.PING_PONG, swing)
     if not poller and limits.generic_repeat and no_progress >= critical:
-        return Loop(Level.CRITICAL, Detector.GENERIC_REPEAT, no_progress)
+        return Loop(CRITICAL, Detector.GENERIC_REPEAT, no_progress)
     if swing >= warning:
-        return Loop(Level.WARNING, Detector.PING_PONG, swing, (Detector.PING_PONG, min(key, other), max(key, other)))
+        return Loop(WARNING, Detector.PING_PONG, swing, (Detector.PING_PONG, min(key, other), max(key, other)))
     if limits.argument_churn and (churn := history.churn(call.tool, key, siblings)) >= warning:
-        return Loop(Level.WARNING, Detector.ARGUMENT_CHURN, churn, (Detector.ARGUMENT_CHURN, call.tool))
+        return Loop(WARNING, Detector.ARGUMENT_CHURN, churn, (Detector.ARGUMENT_CHURN, call.tool))
     if not poller and limits.generic_repeat and recent >= warning:
-        return Loop(Level.WARNING, Detector.GENERIC_REPEAT, recent, (Detector.GENERIC_REPEAT, key))
+        return Loop(WARNING, Detector.GENERIC_REPEAT, recent, (Detector.GENERIC_REPEAT, key))
     return None

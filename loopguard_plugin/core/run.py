@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final, TypedDict
 
 from ..answers import Fact, WindowArmed
-from ..settings import ResolvedSettings
+from ..settings import ResolvedSettings, Settings
 from .batch import LISTED, RUNNING, Batch, Ending, Slot, slot_is_at
 from .history import History
 from .notes import Buckets
 from .post_compaction import BEFORE, CompactionWindow
 from .repeated_errors import RepeatedErrors
 
+DEFAULTS: Final = ResolvedSettings()
 REMEMBERED: Final = 64  # open and blocked calls of ended batches, a run (SPEC 2)
 
 
@@ -24,9 +25,11 @@ class Place(TypedDict):
 
 
 class Run:
-    """What the guard knows of one run. ``buckets`` are the session's; ``ending``: what last ended its turn.
+    """What the guard knows of one run.
 
-    ``calls`` are keys of the latest calls; ``spent``: the recovery allowance is; ``told``: that calls never settled.
+    ``limits`` are what ``settings`` come to for the run's agent. ``buckets`` are the session's. ``ending``: what last
+    ended its turn. ``calls`` are keys of the latest calls; ``spent``: the recovery allowance is; ``told``: that calls
+    never settled.
     """
 
     __slots__ = (
@@ -40,11 +43,13 @@ class Run:
         "errors",
         "history",
         "last_seen",
+        "limits",
         "parked",
         "previous",
         "remembered",
         "run_id",
         "session_key",
+        "settings",
         "spent",
         "told",
         "window",
@@ -54,6 +59,8 @@ class Run:
         self.session_key = session_key
         self.run_id = run_id
         self.agent_id: str | None = None
+        self.settings: Settings | None = None
+        self.limits = DEFAULTS
         self.buckets = buckets
         self.last_seen = 0.0
         self.parked = False
@@ -71,23 +78,29 @@ class Run:
         self.ending: Ending | None = None
 
     def known_start(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
-        """The call that a start speaks of, if it is known: started before, or listed in the current batch."""
+        """The call that a start speaks of, if it is known: started before, or listed in the current batch.
+
+        Without ``batch_id`` an id that has settled is free again, so only an open call is known.
+        """
         if batch_id is None:
-            for batch in (self.batch, self.previous):
-                if batch.batch_id is None:
-                    slot = batch.find(call_id, None, fresh=False)
-                    if slot is not None and slot.open:
-                        return slot
-            slot = self.remembered.get((None, call_id, None)) if self.remembered else None
+            slot = self._alone(self.batch, call_id) or self._alone(self.previous, call_id)
+            if slot is None and self.remembered:
+                slot = self.remembered.get((None, call_id, None))
             return slot if slot is not None and slot.open else None
         if batch_id == self.batch.batch_id:
             return self.batch.find(call_id, index, fresh=True)
         if batch_id == self.previous.batch_id:
             slot = self.previous.find(call_id, index, fresh=True)
-            if slot is not None and slot.state is LISTED:
-                return None
-            return slot
+            return None if slot is not None and slot.state is LISTED else slot
         return self._recall(call_id, batch_id, index)
+
+    @staticmethod
+    def _alone(batch: Batch, call_id: str) -> Slot | None:
+        """The open call of a batch without an id, which is a batch of one."""
+        if batch.batch_id is not None or not batch.slots:
+            return None
+        slot = batch.slots[0]
+        return slot if slot.call_id == call_id and slot.open else None
 
     def known_settlement(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
         """The call that a settlement speaks of, if it is known: without ``batch_id`` the newest open one of that id."""
@@ -116,17 +129,10 @@ class Run:
                 return slot
         return None
 
-    def batch_of(self, slot: Slot) -> Batch | None:
-        """The current or the previous batch, if the call is one of its own."""
-        for batch in (self.batch, self.previous):
-            if batch.holds(slot):
-                return batch
-        return None
-
-    def closed_batch(self, batch_id: str | None) -> Batch | None:
+    def closed_batch(self, batch_id: str) -> Batch | None:
         """The current or previous batch of that id, if its calls that have not started count as blocked."""
         for batch in (self.batch, self.previous):
-            if batch_id is not None and batch.batch_id == batch_id and batch.closed:
+            if batch.batch_id == batch_id and batch.closed:
                 return batch
         return None
 
@@ -139,13 +145,18 @@ class Run:
         if len(remembered) > REMEMBERED:
             del remembered[next(iter(remembered))]
 
-    def window_for(self, limits: ResolvedSettings) -> History | None:
-        """The history under the settings of the moment; None while the rolling detectors are off."""
+    def wants_outcomes(self) -> bool:
+        """Whether anything compares outcomes of calls that worked."""
+        return self.history is not None or self.window is not None
+
+    def fit_history(self) -> History | None:
+        """Bring the history in line with the settings of the moment; there is none while the detectors are off."""
+        limits = self.limits
         history = self.history
         if not limits.rolling:
             self.history = None
         elif history is None:
-            history = self.history = History(limits.history_size)
+            self.history = History(limits.history_size)
         elif history.size != limits.history_size:
             history.resize(limits.history_size)
         return self.history

@@ -37,11 +37,11 @@ class Session:
 class Sessions:
     """All open runs, the least recently used first.
 
-    ``limit`` is ``maxRuns``, ``idle`` ``idleMinutes`` in seconds. Idle runs with open calls are parked: they are
-    kept for a day.
+    ``latest`` is the run that was used last, ``due`` when to look for idle ones. ``limit`` is ``maxRuns``, ``idle``
+    ``idleMinutes`` in seconds. Idle runs with open calls are parked: they are kept for a day.
     """
 
-    __slots__ = ("_by_key", "_due", "_latest", "_parked", "_runs", "idle", "limit")
+    __slots__ = ("_by_key", "_parked", "_runs", "due", "idle", "latest", "limit")
 
     def __init__(self, limit: int, idle: float) -> None:
         self.limit = limit
@@ -49,8 +49,8 @@ class Sessions:
         self._by_key: dict[str, Session] = {}
         self._runs: OrderedDict[Run, None] = OrderedDict()
         self._parked: OrderedDict[Run, None] = OrderedDict()
-        self._latest: Run | None = None
-        self._due = math.inf
+        self.latest: Run | None = None
+        self.due = math.inf
 
     def __len__(self) -> int:
         return len(self._runs) + len(self._parked)
@@ -66,15 +66,14 @@ class Sessions:
 
     def touch(self, session_key: str, run_id: str | None, now: float, facts: list[Fact]) -> Run:
         """The run of these names, made if need be, as the most recently used; idle ones are dropped first."""
-        if now >= self._due:
+        if now >= self.due:
             self._sweep(now, facts)
         session = self._by_key.get(session_key)
         run = session.runs.get(run_id) if session is not None else None
         if run is None:
             return self._make(session_key, run_id, now, facts)
-        run.last_seen = now
-        if run is not self._latest:
-            self._latest = run
+        if run is not self.latest:
+            self.latest = run
             if run.parked:
                 run.parked = False
                 del self._parked[run]
@@ -93,16 +92,16 @@ class Sessions:
         run = session.runs[run_id] = Run(session_key, run_id, session.buckets)
         run.last_seen = now
         self._runs[run] = None
-        self._latest = run
-        self._due = min(self._due, now + self.idle)
+        self.latest = run
+        self.due = min(self.due, now + self.idle)
         return run
 
     def drop(self, run: Run) -> None:
         """Forget a run, and its session with the last one."""
         self._runs.pop(run, None)
         self._parked.pop(run, None)
-        if self._latest is run:
-            self._latest = None
+        if self.latest is run:
+            self.latest = None
         session = self._by_key[run.session_key]
         del session.runs[run.run_id]
         if session.runs:
@@ -132,8 +131,8 @@ class Sessions:
                 del self._runs[run]
                 self._parked[run] = None
                 run.parked = True
-                if self._latest is run:
-                    self._latest = None
+                if self.latest is run:
+                    self.latest = None
             else:
                 self._evict(run, EvictionReason.IDLE, facts)
         while self._parked:
@@ -142,7 +141,7 @@ class Sessions:
                 break
             self._evict(run, EvictionReason.IDLE, facts)
         runs, parked = next(iter(self._runs), None), next(iter(self._parked), None)
-        self._due = min(
+        self.due = min(
             runs.last_seen + self.idle if runs is not None else math.inf,
             parked.last_seen + PARKED_SECONDS if parked is not None else math.inf,
         )

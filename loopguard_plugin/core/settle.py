@@ -10,9 +10,8 @@ from typing import Final
 
 from ..answers import CallsUnsettled, Code, Detector, Fact, NoteEmitted, RunEnded, WindowClosed
 from ..events import Status
-from ..settings import ResolvedSettings
 from . import wording
-from .batch import LISTED, SETTLED, Ending, Note, Slot
+from .batch import LISTED, SETTLED, Batch, Ending, Note, Slot
 from .observe import Settlement
 from .post_compaction import CompactionWindow
 from .precedence import Loop
@@ -20,40 +19,42 @@ from .record import FAILED, GONE, REJECTED, UNCHANGED, UNKNOWN, Record
 from .repeated_errors import ATTEMPTS
 from .run import REMEMBERED, Run
 
-_FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED))
 _NOTHING: Final = frozenset((Status.SKIPPED, Status.ABORTED, Status.BLOCKED))  # no outcome, neither count nor reset
 _BLOCKED: Final = Status.BLOCKED
 _OK: Final = Status.OK
 
 
-def wants_outcome(run: Run, limits: ResolvedSettings) -> bool:
-    """Whether anything compares outcomes of calls that worked."""
-    return limits.rolling or run.window is not None
-
-
-def settle(
-    run: Run, slot: Slot, settlement: Settlement, deliverable: bool, limits: ResolvedSettings, facts: list[Fact]
-) -> None:
+def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, facts: list[Fact]) -> None:
     """A call of the current batch ended: note, then outcomes in model call order, then an error that is due."""
     batch = run.batch
-    happened = settlement.status not in _NOTHING
-    if slot.state is LISTED and happened:
+    status = settlement.status
+    happened = status is _OK or status not in _NOTHING
+    if happened and slot.state is LISTED:
         slot.record = Record(slot.call.key, slot.call.tool)
         batch.arrivals.append(slot.record)
     slot.armed_at = run.armings
-    slot.ignored = settlement.status is _BLOCKED
-    warning = slot.warning
-    if warning is not None and deliverable and happened:
-        _warn(run, slot, warning, facts)
-    for ready in batch.settle(slot, settlement):
-        ending = _apply(run, ready, limits, facts)
-        if ending is not None and batch.owed is None:
-            batch.owed = ending
+    if status is _BLOCKED:
+        slot.ignored = True
+    if slot.warning is not None and deliverable and happened:
+        _warn(run, slot, slot.warning, facts)
+    batch.settle(slot, settlement)
+    if batch.held is None:
+        batch.owed = _apply(run, slot, facts) or batch.owed
+    else:
+        _apply_ready(run, batch, facts)
     if batch.owed is not None:
         raise_if_due(run, slot, facts)
 
 
-def settle_late(run: Run, slot: Slot, settlement: Settlement, limits: ResolvedSettings, facts: list[Fact]) -> None:
+def _apply_ready(run: Run, batch: Batch, facts: list[Fact]) -> None:
+    """Apply what the batch hands on; the first error that comes of it is the one that it owes."""
+    while (slot := batch.next_ready()) is not None:
+        ending = _apply(run, slot, facts)
+        if batch.owed is None:
+            batch.owed = ending
+
+
+def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> None:
     """A call whose batch has ended: applied on arrival, without a note."""
     slot.state = SETTLED
     slot.settlement = settlement
@@ -62,7 +63,7 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, limits: ResolvedSe
     record = slot.record
     if record is not None and record.marks & GONE:
         record = slot.record = None
-    ending = _apply(run, slot, limits, facts)
+    ending = _apply(run, slot, facts)
     if record is None:
         _own_record(run, slot)
     elif record.outcome is not None and run.history is not None:
@@ -75,7 +76,6 @@ def settle_alone(
     slot: Slot,
     batch_id: str | None,
     settlement: Settlement,
-    limits: ResolvedSettings,
     facts: list[Fact],
 ) -> None:
     """A settlement whose start was never seen: a call of its own, applied where it arrives."""
@@ -84,9 +84,8 @@ def settle_alone(
     slot.settlement = settlement
     slot.armed_at = run.armings
     slot.ignored = settlement.status is _BLOCKED
-    run.window_for(limits)
-    ending = _apply(run, slot, limits, facts)
-    if settlement.status not in _NOTHING and limits.post_compaction:
+    ending = _apply(run, slot, facts)
+    if settlement.status not in _NOTHING and run.limits.post_compaction:
         run.count_call(slot.call.key)
     _own_record(run, slot)
     _owe(run, slot, ending, facts)
@@ -145,23 +144,25 @@ def _warn(run: Run, slot: Slot, warning: Loop, facts: list[Fact]) -> None:
     )
 
 
-def _apply(run: Run, slot: Slot, limits: ResolvedSettings, facts: list[Fact]) -> Ending | None:
+def _apply(run: Run, slot: Slot, facts: list[Fact]) -> Ending | None:
     """A call's outcome takes effect, in model call order; answers the error that it makes due."""
     settlement = slot.settlement
     assert settlement is not None
-    if settlement.status in _NOTHING:
+    status = settlement.status
+    if status is not _OK and status in _NOTHING:
         return None
     if slot.record is not None:
         _fill(slot.record, settlement)
     ending = None
     errors = run.errors
-    if settlement.status in _FAILURES:
+    if status is _OK:
+        if errors.count:
+            errors.clear()
+    else:
         count = errors.fail(slot.call, settlement)
         if count >= ATTEMPTS:
             ending = _ending_of(run, slot, Code.REPEATED_TOOL_ERROR, Detector.REPEATED_TOOL_ERROR, count)
-    elif errors.count:
-        errors.clear()
-    if run.window is not None and slot.armed_at == run.armings and limits.post_compaction:
+    if run.window is not None and slot.armed_at == run.armings and run.limits.post_compaction:
         persisted = _watch(run, run.window, slot, settlement, facts)
         ending = ending or persisted
     return ending
@@ -196,21 +197,20 @@ def _ending_of(run: Run, slot: Slot, code: Code, detector: Detector, count: int)
     return Ending(code, detector, count, shown, slot.call_id, message)
 
 
-def end_batch(run: Run, limits: ResolvedSettings, facts: list[Fact]) -> Ending | None:
+def end_batch(run: Run, facts: list[Fact]) -> Ending | None:
     """Apply what still waits, put the batch into the history; answers an error that it could not raise."""
     batch = run.batch
     if batch.running and not run.told:
         run.told = True
         facts.append(CallsUnsettled(**run.place(), calls=batch.running))
-    for slot in batch.end():
-        ending = _apply(run, slot, limits, facts)
-        if ending is not None and batch.owed is None:
-            batch.owed = ending
-    history = run.window_for(limits)
+    if batch.held:
+        batch.release()
+        _apply_ready(run, batch, facts)
+    history = run.history
     if history is not None:
         for record in batch.arrivals:
             history.add(record)
-    batch.arrivals.clear()
+    batch.arrivals = []
     previous = run.previous
     if (previous.running or previous.closed) and previous is not batch:
         for slot in previous.slots[-REMEMBERED:]:
@@ -224,11 +224,11 @@ def _fill(record: Record, settlement: Settlement) -> None:
     """What came of a call, into its record."""
     record.outcome = settlement.outcome
     record.failure = settlement.failure
-    if settlement.status in _FAILURES:
+    if settlement.status is not _OK:
         record.marks |= FAILED
-    if settlement.status is Status.REJECTED:
-        record.marks |= REJECTED
-    if settlement.unknown_tool:
-        record.marks |= UNKNOWN
-    if settlement.unchanged:
+        if settlement.status is Status.REJECTED:
+            record.marks |= REJECTED
+        if settlement.unknown_tool:
+            record.marks |= UNKNOWN
+    elif settlement.unchanged:
         record.marks |= UNCHANGED

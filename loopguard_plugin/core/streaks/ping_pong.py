@@ -69,7 +69,10 @@ class PingPong:
         self._sides: dict[int, Side] | None = None
 
     def add(self, record: Record, records: deque[Record]) -> None:
-        """The next record; ``records`` is the window without it."""
+        """The next record; ``records`` is the window without it.
+
+        Nothing changes where the length is two and the record is neither of the two: then this need not be called.
+        """
         if not records:
             self.length = 1
             return
@@ -86,12 +89,11 @@ class PingPong:
             self.length = 2
             self._sides = None
 
-    def forget(self, record: Record, left: int) -> None:
-        """A record left the window, which now has ``left``."""
-        if self.length > left:
-            self.length = left
-            if self._sides is not None:
-                self._sides[record.key].forget(record)
+    def forget(self, record: Record) -> None:
+        """The oldest record of the alternation left the window."""
+        self.length -= 1
+        if self._sides is not None:
+            self._sides[record.key].forget(record)
 
     def rebuild(self, records: deque[Record]) -> None:
         """A record of the alternation got its outcome."""
