@@ -92,6 +92,26 @@ def test_check_config_of_a_plugin_that_is_off(tmp_path: Path, capsys: pytest.Cap
     assert " on " not in text.split("historySize")[0].split("\n\n")[1]
 
 
+def test_check_config_of_single_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the plugin's own settings say is shown in the words of the file, with what to be aware of."""
+    path = tmp_path / "gateway.json5"
+    path.write_text(
+        """{ plugins: { entries: { loopguard: { config: {
+             mode: "observe", limits: { callsPerRun: 500 }, detectors: { cycle: true },
+             tools: { "browser_*": { exempt: ["global_circuit_breaker"] }, fetch: { identity: ["url"], mutates: true } }
+           } } } } }"""
+    )
+    assert main(["check-config", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "observe mode" in text
+    assert "limits.callsPerRun             500" in text
+    assert "detectors.cycle                on" in text
+    assert "tools.browser_*                exempt from global_circuit_breaker" in text
+    assert "tools.fetch                    identified by url, mutates" in text
+    assert "to be aware of:" in text
+    assert "tools.browser_*.exempt: " in text
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -11,7 +11,7 @@ from .commands import Commands
 from .exits import Exit
 
 if TYPE_CHECKING:
-    from ..settings import ResolvedSettings, Settings
+    from ..settings import ResolvedSettings, Settings, ToolPolicy
 
 
 def add(commands: Commands) -> None:
@@ -55,13 +55,15 @@ def _report(settings: Settings, agent: str | None) -> Iterator[str]:
     if others:
         yield ""
         yield f"other agents in the file: {', '.join(others)} (--agent ID shows one)"
-    if settings.adjustments:
+    if settings.adjustments or settings.notices:
         yield ""
-        yield "adjusted:"
+        yield "to be aware of:"
     for change in settings.adjustments:
         given, used = str(change.given).lower(), str(change.used).lower()
         changed = f"{given} is used as {used}" if given != used else f"{given} has no effect as it is"
         yield f"  {change.path}: {changed}, {change.why}"
+    for notice in settings.notices:
+        yield f"  {notice.path}: {notice.what}"
 
 
 def _whom(settings: Settings, agent: str | None) -> str:
@@ -87,6 +89,8 @@ def _guards(settings: Settings, agent: str | None) -> Iterator[str]:
         ]
     for name, on, because in states:
         yield f"  {name:<23} {'on' if on else 'off':<4} {because}"
+    if settings.plugin_enabled and settings.resolve(agent).observe:
+        yield "  observe mode: verdicts are logged and counted, nothing is noted, blocked or ended"
 
 
 def _why(settings: Settings, agent: str | None) -> str:
@@ -122,12 +126,38 @@ def _values(resolved: ResolvedSettings) -> Iterator[str]:
         "detectors.knownPollNoProgress": resolved.known_poll_no_progress,
         "detectors.pingPong": resolved.ping_pong,
         "detectors.argumentChurn": resolved.argument_churn,
+        "detectors.cycle": resolved.cycle,
+        "detectors.errorCascade": resolved.error_cascade,
     }
     for name, value in numbers.items():
         yield f"  {name:<30} {value}"
     for name, on in switches.items():
         yield f"  {name:<30} {'on' if on else 'off'}"
+    yield f"  {'limits.callsPerRun':<30} {resolved.calls_per_run or 'none'}"
+    yield f"  {'limits.callsPerTurn':<30} {resolved.calls_per_turn or 'none'}"
     for alias, tool in resolved.aliases.items():
-        yield f"  toolAliases.{alias:<18} {tool}"
+        yield f"  {f'toolAliases.{alias}':<30} {tool}"
     for pattern, policy in resolved.policies:
-        yield f"  tools.{pattern:<24} {policy.kind or 'nothing said'}"
+        yield f"  {f'tools.{pattern}':<30} {_policy(policy, resolved)}"
+
+
+def _policy(policy: ToolPolicy, resolved: ResolvedSettings) -> str:
+    """What is particular about a tool, in the words of the config file."""
+    said = [str(policy.kind)] if policy.kind else []
+    thresholds = {
+        "warningThreshold": (policy.warning, resolved.warning),
+        "criticalThreshold": (policy.critical, resolved.critical),
+        "unknownToolThreshold": (policy.unknown_tool, resolved.unknown_tool),
+        "globalCircuitBreakerThreshold": (policy.breaker, resolved.breaker),
+        "errorRetries": (policy.error_retries, 2),
+    }
+    said += [f"{name} {own}" for name, (own, usual) in thresholds.items() if own != usual]
+    if policy.exempt:
+        said.append(f"exempt from {' and '.join(sorted(policy.exempt))}")
+    if policy.identity is not None:
+        said.append(f"identified by {' and '.join(map('.'.join, policy.identity)) or 'its name alone'}")
+    if policy.ignore_result:
+        said.append(f"results compared without {' and '.join(map('.'.join, policy.ignore_result))}")
+    if policy.mutates:
+        said.append("mutates")
+    return ", ".join(said) or "as other tools"
