@@ -109,16 +109,6 @@ def event_name(event: object) -> str:
     return tag if isinstance(tag, str) else type(event).__name__
 
 
-@contextlib.contextmanager
-def muted() -> Iterator[None]:
-    """No lines for a while, for commands that tell in their own way what happens. It is the whole process's log."""
-    logger.disable(PACKAGE)
-    try:
-        yield
-    finally:
-        logger.enable(PACKAGE)
-
-
 def forward_to_stdlib(name: str = "loopguard") -> int:
     """Send every line to ``logging.getLogger(name)`` too, for gateways that log through ``logging``.
 
@@ -155,12 +145,11 @@ def leave_stderr() -> None:
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
     """No lines of ours in here: for a command that shows the same things in its own way."""
-    package = __name__.partition(".")[0]
-    logger.disable(package)
+    logger.disable(PACKAGE)
     try:
         yield
     finally:
-        logger.enable(package)
+        logger.enable(PACKAGE)
 
 
 def _is_ours(record: Record) -> bool:

@@ -17,7 +17,7 @@ from typing import Self, TypeVar, cast, overload
 from msgspec import Struct
 
 from . import logs
-from .answers import Acknowledged, Answer, Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted, Step
+from .answers import PROCEED, Acknowledged, Answer, Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted, Step
 from .composition import compose, plain_answer
 from .core.guard import Guard
 from .errors import EventError, TurnEndingError
@@ -78,12 +78,22 @@ class LoopGuard:
         once the next handlers have run; its ``answer`` carries their result. A publisher that was cancelled meanwhile
         may publish the event again, and gets the same answer (SPEC 2).
         """
-        step = self._judged(event) if self._on and isinstance(event, EVENT_TYPES) else None
+        if not self._on or not isinstance(event, EVENT_TYPES):
+            return await call_next(event)
+        try:
+            step = self._step(event)  # type: ignore[arg-type]  # one of the four, as was just seen
+        except EventError as malformed:
+            self._pass_on(event, malformed)
+            step = None
         if step is None:
             return await call_next(event)
         error = step.error
         if error is None:
-            return self._composed(step.answer, await call_next(event), event)
+            theirs = await call_next(event)
+            ours = step.answer
+            if ours is PROCEED and theirs is not None:  # the commonest answer has nothing to add to theirs
+                return theirs
+            return self._composed(ours, theirs, event)
         try:
             theirs = await call_next(event)
         except Exception as failure:  # the turn ends, whatever became of the others
@@ -109,7 +119,8 @@ class LoopGuard:
         """
         if not self._on:
             check(event)
-        step = self._step(event) if self._on else None
+            return plain_answer(event)
+        step = self._step(event)
         if step is None:
             return plain_answer(event)
         if step.error is not None:
@@ -128,21 +139,14 @@ class LoopGuard:
         """What has been seen so far; cheap."""
         return Stats(events=self._events, malformed=self._malformed, errors=self._errors, runs=self._guard.runs)
 
-    def _judged(self, event: object) -> Step | None:
-        """The guard's step, or None where the event is to pass as it is: a malformed one, or a failure inside."""
-        try:
-            return self._step(event)
-        except EventError as error:
-            unreported = self._seldom.passes((type(event), error.field, error.reason), time.monotonic())
-            if unreported is not None:
-                logs.malformed(event, error, unreported)
-            return None
+    def _step(self, event: Event) -> Step | None:
+        """The guard's step, or None for a failure inside: then the event is to pass as it is.
 
-    def _step(self, event: object) -> Step | None:
-        """As :meth:`_judged`, but raises EventError for a malformed event."""
+        Raises ``EventError`` for a malformed event.
+        """
         self._events += 1
         try:
-            step = self._guard.feed(cast("Event", event), self._clock())
+            step = self._guard.feed(event, self._clock())
         except EventError:
             self._malformed += 1
             raise
@@ -152,6 +156,12 @@ class LoopGuard:
         if step.facts:
             self._tell(step.facts, event)
         return step
+
+    def _pass_on(self, event: object, error: EventError) -> None:
+        """A malformed event is told once a minute, and goes to the next handler."""
+        unreported = self._seldom.passes((type(event), error.field, error.reason), time.monotonic())
+        if unreported is not None:
+            logs.malformed(event, error, unreported)
 
     def _tell(self, facts: Iterable[Fact], event: object) -> None:
         """The log lines of a step. Above ``maxRuns`` every new run evicts one: of these, a line a minute will do."""

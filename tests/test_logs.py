@@ -364,9 +364,9 @@ def test_causes_are_told_in_order(sink: Sink) -> None:
     assert SECRET not in text
 
 
-def test_muted(sink: Sink) -> None:
-    """Commands that tell in their own words mute the lines for a while, also where they fail."""
-    with pytest.raises(LookupError), logs.muted():  # noqa: PT012  # the line before it is what must stay unheard
+def test_silenced(sink: Sink) -> None:
+    """Commands that tell in their own words silence the lines for a while, also where they fail."""
+    with pytest.raises(LookupError), logs.silenced():  # noqa: PT012  # the line before it is what must stay unheard
         LoopGuard()
         raise LookupError
     assert not sink
