@@ -48,6 +48,7 @@ __all__ = [
     "fail_open",
     "report_failure",
     "require",
+    "result_text",
 ]
 
 Config: TypeAlias = LoopGuard | Settings | str | os.PathLike[str] | Mapping[str, object] | None
@@ -253,6 +254,15 @@ def arguments(text: object) -> object:
     except (ValueError, RecursionError):
         return text
     return decoded
+
+
+def result_text(text: str) -> object:
+    """A result that the host turned into text: the object again where it is a JSON object, so that the rules of
+    SPEC 5 for details apply; anything else as it is."""
+    if not (text.startswith("{") and text.endswith("}")):
+        return text
+    decoded = arguments(text)
+    return decoded if isinstance(decoded, dict) else text
 
 
 _seldom = Seldom()
