@@ -48,12 +48,20 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
 
     Raises :class:`SettingsError`, with ``file`` set, also where the file cannot be read; nothing else.
     """
-    file = os.fspath(path)
+    return load_config_bytes(read_config(path), os.fspath(path))
+
+
+def read_config(path: str | os.PathLike[str]) -> bytes:
+    """The contents of a file. Raises :class:`SettingsError` where it cannot be read; nothing else."""
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise SettingsError((Problem("", f"cannot be read: {reason or type(error).__name__}"),), file) from error
+        reason = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+        raise SettingsError((Problem("", f"cannot be read: {reason}"),), os.fspath(path)) from error
+
+
+def load_config_bytes(data: bytes, file: str | None = None) -> Settings:
+    """The settings in the contents of a file; ``file`` is only for errors. Raises :class:`SettingsError`, no other."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -23,10 +23,32 @@ from .answers import (
 )
 
 if TYPE_CHECKING:
-    from .settings import ResolvedSettings
+    from .settings import ResolvedSettings, Settings
 
 _LONGEST_NAME: Final = 80
 _ON: Final = {True: "on", False: "off"}
+_OFF: Final = "is off (plugins.entries.loopguard.enabled: false): every event passes"
+# The fields of ResolvedSettings, by the names that an operator knows them under.
+_SETTINGS: Final = {
+    "enabled": "enabled",
+    "history_size": "historySize",
+    "warning": "warningThreshold",
+    "critical": "criticalThreshold",
+    "unknown_tool": "unknownToolThreshold",
+    "breaker": "globalCircuitBreakerThreshold",
+    "window_size": "windowSize",
+    "generic_repeat": "genericRepeat",
+    "known_poll_no_progress": "knownPollNoProgress",
+    "ping_pong": "pingPong",
+    "argument_churn": "argumentChurn",
+    "cycle": "cycle",
+    "error_cascade": "errorCascade",
+    "observe": "mode",
+    "calls_per_run": "callsPerRun",
+    "calls_per_turn": "callsPerTurn",
+    "aliases": "toolAliases",
+    "policies": "tools",
+}
 _OBSERVING: Final = ", observe mode: nothing is noted, blocked or ended"
 
 
@@ -64,13 +86,36 @@ class Guards(NamedTuple):
         )
 
 
-def ready(guards: Guards, agents: tuple[str, ...]) -> str:
-    """The line at start. ``agents``: those for whom other guards are on than for the rest."""
-    return f"loopguard ready: {guards}{_otherwise(agents)}"
+def ready(settings: Settings) -> str:
+    """The line at start."""
+    return f"loopguard ready: {_guards(settings)}" if settings.plugin_enabled else f"loopguard {_OFF}"
 
 
-def _otherwise(agents: tuple[str, ...]) -> str:
-    return f" (otherwise for: {', '.join(map(plain, agents))})" if agents else ""
+def changed(before: Settings, after: Settings) -> str:
+    """The line when other settings hold: the guards, and the names of the settings that differ, without values."""
+    whole = (
+        ("plugins.entries.loopguard.enabled", "plugin_enabled"),
+        ("maxRuns", "max_runs"),
+        ("idleMinutes", "idle_minutes"),
+    )
+    names = [name for name, field in whole if getattr(before, field) != getattr(after, field)]
+    was, now = before.resolve(), after.resolve()
+    names += [name for field, name in _SETTINGS.items() if getattr(was, field) != getattr(now, field)]
+    agents = dict.fromkeys((*before.agent_ids, *after.agent_ids))
+    names += [f"agent {plain(agent)}" for agent in agents if _differs(before.resolve(agent), after.resolve(agent))]
+    state = _guards(after) if after.plugin_enabled else _OFF
+    return f"loopguard settings changed: {state}; changed: {', '.join(names) or 'nothing that holds'}"
+
+
+def _differs(before: ResolvedSettings, after: ResolvedSettings) -> bool:
+    return any(getattr(before, field) != getattr(after, field) for field in _SETTINGS)
+
+
+def _guards(settings: Settings) -> str:
+    """Which guards are on where no agent is named, and the agents for whom others are."""
+    usual = Guards.of(settings.resolve())
+    others = [plain(agent) for agent in settings.agent_ids if Guards.of(settings.resolve(agent)) != usual]
+    return f"{usual} (otherwise for: {', '.join(others)})" if others else str(usual)
 
 
 @singledispatch

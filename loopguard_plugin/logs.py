@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, Final
 from loguru import logger
 
 from . import log_lines
-from .log_lines import Guards, plain
+from .log_lines import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from loguru import Message, Record
 
     from .answers import Fact
-    from .errors import EventError
-    from .settings import Adjustment, Settings
+    from .errors import EventError, SettingsError
+    from .settings import Adjustment, Notice, Settings
 
 PACKAGE: Final = "loopguard_plugin"  # the name under which loguru knows our lines
 
@@ -47,27 +49,60 @@ FIELDS: Final = (
     "call_id",
 )
 _LONGEST_REASON: Final = 300
+_LONGEST_PROBLEM: Final = 500
+_MOST_PROBLEMS: Final = 10
 _DEEPEST: Final = 20  # innermost frames of a traceback that are written
 
 _forwards: dict[str, int] = {}
 
 
 def started(settings: Settings) -> None:
-    """The lines at start: which guards are on, and every setting that was adjusted, once."""
-    if not settings.plugin_enabled:
-        _write("INFO", "loopguard is off (plugins.entries.loopguard.enabled: false): every event passes", event="start")
-        return
-    for adjustment in settings.adjustments:
+    """The lines at start: which guards are on, and every setting that was adjusted or is weighty, once."""
+    if settings.plugin_enabled:
+        _reminders(settings.adjustments, settings.notices)
+    _write("INFO", log_lines.ready(settings), event="start")
+
+
+def settings_changed(before: Settings, after: Settings) -> None:
+    """One line that other settings hold now, and which; then what is newly adjusted or weighty among them."""
+    _write("INFO", log_lines.changed(before, after), event="settings")
+    if after.plugin_enabled:
+        told = {*before.adjustments, *before.notices} if before.plugin_enabled else set()
+        _reminders(
+            [adjustment for adjustment in after.adjustments if adjustment not in told],
+            [notice for notice in after.notices if notice not in told],
+        )
+
+
+def settings_refused(error: SettingsError) -> None:
+    """A changed file cannot be used: a line for each thing that is wrong, with line and column or path."""
+    for problem in error.problems[:_MOST_PROBLEMS]:
+        where = f"{error.file}: " if error.file else ""
+        text = (
+            f"loopguard settings not changed, the last good ones stay: {plain(f'{where}{problem}', _LONGEST_PROBLEM)}"
+        )
+        _write("ERROR", text, event="settings")
+    if len(error.problems) > _MOST_PROBLEMS:
+        more = len(error.problems) - _MOST_PROBLEMS
+        _write("ERROR", f"loopguard settings not changed: {more} more things are wrong in the file", event="settings")
+
+
+def settings_good_again(file: str) -> None:
+    """A file that could not be used can be, and says what holds already."""
+    _write("INFO", f"loopguard settings file is good again, nothing changed: {plain(file)}", event="settings")
+
+
+def not_notified(directory: str, error: Exception, seconds: float) -> None:
+    """The system does not tell of changes to files; they are looked for."""
+    text = f"loopguard is not notified of changes in {plain(directory, _LONGEST_PROBLEM)} ({type(error).__name__})"
+    _write("WARNING", f"{text}, and looks at the settings file every {seconds:g} seconds", event="settings")
+
+
+def _reminders(adjustments: Iterable[Adjustment], notices: Iterable[Notice]) -> None:
+    for adjustment in adjustments:
         _write("WARNING", f"loopguard setting adjusted: {_adjusted(adjustment)}", event="settings")
-    for notice in settings.notices:
+    for notice in notices:
         _write("WARNING", f"loopguard setting in force: {notice.path}: {notice.what}", event="settings")
-    _write("INFO", log_lines.ready(*_states(settings)), event="start")
-
-
-def _states(settings: Settings) -> tuple[Guards, tuple[str, ...]]:
-    """Which guards are on where no agent is named, and the agents for whom others are."""
-    usual = Guards.of(settings.resolve(None))
-    return usual, tuple(agent for agent in settings.agent_ids if Guards.of(settings.resolve(agent)) != usual)
 
 
 def _adjusted(adjustment: Adjustment) -> str:

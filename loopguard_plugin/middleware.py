@@ -9,10 +9,11 @@ One guard belongs to one thread: a host that calls :meth:`LoopGuard.feed` from s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from typing import Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Self, TypeVar, cast, overload
 
 from msgspec import Struct
 
@@ -23,6 +24,9 @@ from .core.guard import Guard
 from .errors import EventError, TurnEndingError
 from .events import EVENT_TYPES, CompactionRetry, Event, ToolCallSettled, ToolCallStarted, UserMessageCommitted, check
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from .metrics import Metrics
 
 E = TypeVar("E")
 A = TypeVar("A")
@@ -46,11 +50,18 @@ class Stats(Struct, frozen=True):
 class LoopGuard:
     """Stops agents that repeat the same tool call without getting anywhere.
 
-    ``clock`` gives seconds and only ever goes forward; it serves idle expiry alone. Raises TypeError for anything but
+    ``clock`` gives seconds and only ever goes forward; it serves idle expiry alone. ``metrics`` counts and times what
+    the guard does, see :class:`loopguard_plugin.metrics.Metrics`. Raises TypeError for anything but
     :class:`Settings`: a gateway must not start in the belief that it is guarded.
     """
 
-    def __init__(self, settings: Settings | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        metrics: Metrics | None = None,
+    ) -> None:
         settings = Settings() if settings is None else settings
         if not isinstance(settings, Settings):
             raise TypeError(_no_settings(settings))
@@ -62,14 +73,38 @@ class LoopGuard:
         self._clock = clock
         self._seldom = Seldom()
         self._events = self._malformed = self._errors = 0
+        self._metrics = metrics
+        self._feed = self._guard.feed if metrics is None else self._measured
+        if metrics is not None:
+            metrics.watch(self)
         logs.started(settings)
 
     @classmethod
-    def from_config_file(cls, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.monotonic) -> Self:
+    def from_config_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        metrics: Metrics | None = None,
+    ) -> Self:
         """A guard with the settings of a gateway's JSON5 file. Raises ``SettingsError``, also if it cannot be read."""
         from .config_file import load_settings  # the JSON5 reader is not needed without a file
 
-        return cls(load_settings(path), clock=clock)
+        return cls(load_settings(path), clock=clock, metrics=metrics)
+
+    def use(self, settings: Settings) -> None:
+        """Other settings from the next event on, all of them at once; open runs keep their counts (SPEC 11.2).
+
+        To be called from the guard's own thread. Raises TypeError for anything but :class:`Settings`, and then the
+        former ones stay. :func:`loopguard_plugin.config_watch.watch_config` calls this whenever a file has changed.
+        """
+        if not isinstance(settings, Settings):
+            raise TypeError(_no_settings(settings, "use"))
+        before = self.settings
+        settings.resolve()  # whatever could fail has failed before anything is swapped
+        self.settings, self._on = settings, settings.plugin_enabled
+        self._guard.use(settings)
+        logs.settings_changed(before, settings)
 
     async def __call__(self, event: E, call_next: Callable[[E], Awaitable[A]]) -> A | Answer:
         """Judge one event, let the next handlers have it, and answer it.
@@ -146,9 +181,11 @@ class LoopGuard:
         """
         self._events += 1
         try:
-            step = self._guard.feed(event, self._clock())
+            step = self._feed(event, self._clock())
         except EventError:
             self._malformed += 1
+            if self._metrics is not None:
+                self._metrics.malformed()
             raise
         except Exception as error:
             self._failed(error, event)
@@ -162,6 +199,17 @@ class LoopGuard:
         unreported = self._seldom.passes((type(event), error.field, error.reason), time.monotonic())
         if unreported is not None:
             logs.malformed(event, error, unreported)
+
+    def _measured(self, event: Event, now: float) -> Step:
+        """The core's ``feed`` where somebody counts and times it."""
+        began = time.perf_counter()
+        step = self._guard.feed(event, now)
+        seconds = time.perf_counter() - began
+        try:
+            cast("Metrics", self._metrics).record(event, step, seconds)
+        except Exception as error:
+            self._failed(error, event)
+        return step
 
     def _tell(self, facts: Iterable[Fact], event: object) -> None:
         """The log lines of a step. Above ``maxRuns`` every new run evicts one: of these, a line a minute will do."""
@@ -186,6 +234,9 @@ class LoopGuard:
 
     def _failed(self, error: Exception, event: object) -> None:
         self._errors += 1
+        if self._metrics is not None:
+            with contextlib.suppress(Exception):  # it may be what failed
+                self._metrics.failed()
         unreported = self._seldom.passes((type(error), _place(error)), time.monotonic())
         if unreported is not None:
             logs.guard_failed(event, error, unreported)
@@ -219,14 +270,14 @@ def _place(error: Exception) -> tuple[str, int] | None:
     return (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno) if traceback is not None else None
 
 
-def _no_settings(given: object) -> str:
+def _no_settings(given: object, called: str = "LoopGuard") -> str:
     """What to do instead of passing this where settings are wanted."""
     if isinstance(given, (str, os.PathLike)):
-        instead = "LoopGuard.from_config_file(path)"
+        instead = "LoopGuard.from_config_file(path)" if called == "LoopGuard" else f"{called}(load_settings(path))"
     elif isinstance(given, Mapping):
-        instead = "LoopGuard(parse_settings(mapping))"
+        instead = f"{called}(parse_settings(mapping))"
     elif given is Settings:
-        instead = "LoopGuard(Settings()), an instance"
+        instead = f"{called}(Settings()), an instance"
     else:
-        instead = "LoopGuard() for the defaults"
-    return f"LoopGuard takes Settings, got {type(given).__name__}; use {instead}"
+        instead = f"{called}() for the defaults" if called == "LoopGuard" else f"{called}(Settings()) for the defaults"
+    return f"{called} takes Settings, got {type(given).__name__}; use {instead}"

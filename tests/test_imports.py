@@ -19,8 +19,8 @@ NAME = "loopguard_plugin"
 ROWS = (
     {"errors", "answers", "events", "settings"},
     {"core"},
-    {"composition", "log_lines", "logs", "metrics", "config_file", "bus"},
-    {"middleware", "transcripts", "report"},
+    {"composition", "log_lines", "logs", "config_file", "bus"},
+    {"middleware", "metrics", "config_watch", "transcripts", "report"},
     {"hosts", "cluster", "cli"},
     {"__main__"},
 )
