@@ -20,6 +20,9 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from loopguard_plugin import LoopGuard, parse_settings
+from loopguard_plugin.hosts._shared import Config
+
 Call: TypeAlias = tuple[str, dict[str, Any]]
 Reply: TypeAlias = str | list[Call]
 
@@ -85,6 +88,15 @@ class Played:
         return sum(name == tool for name, _ in self.bench.ran)
 
 
+def broken_guard() -> LoopGuard:
+    """A guard that fails inside at every event."""
+
+    def broken() -> float:
+        raise RuntimeError("a bug inside the guard")
+
+    return LoopGuard(parse_settings(ON), clock=broken)
+
+
 class Scenarios:
     """Subclass as ``TestSomething`` with :meth:`play` and :meth:`new_adapter`."""
 
@@ -92,20 +104,12 @@ class Scenarios:
     unknown_tools = True  # False: the host ends the run itself when a tool does not exist
     invalid_arguments = True
 
-    def new_adapter(self, config: dict[str, object]) -> Any:
+    def new_adapter(self, config: Config) -> Any:
         raise NotImplementedError
 
     def play(self, adapter: Any, *turns: Sequence[Reply], session: str = "s", bench: Bench | None = None) -> Played:
         """Play one session: each turn is a user message, and what the model answers. ``adapter`` None: unguarded."""
         raise NotImplementedError
-
-    def sabotage(self, adapter: Any) -> None:
-        """Make the guard inside an adapter fail at every event."""
-
-        def broken(event: object, now: float) -> None:
-            raise RuntimeError("a bug inside the guard")
-
-        adapter.calls.guard._guard.feed = broken
 
     def test_note_reaches_the_model_on_the_affected_result(self) -> None:
         """The 11th identical result carries the note, no earlier one does; without loopguard none does."""
@@ -231,8 +235,7 @@ class Scenarios:
     def test_a_bug_inside_the_guard_leaves_the_run_unharmed(self) -> None:
         """With a guard that raises at every event, the run goes exactly as without loopguard."""
         script: list[Reply] = [*[FAIL] * 4, [("tick", {}), *LOOK], "done"]
-        adapter = self.new_adapter(ON)
-        self.sabotage(adapter)
+        adapter = self.new_adapter(broken_guard())
         played, unguarded = self.play(adapter, script), self.play(None, script)
         assert played.requests == unguarded.requests
         assert sorted(map(repr, played.bench.ran)) == sorted(map(repr, unguarded.bench.ran))

@@ -23,6 +23,7 @@ from langgraph.types import Command
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios, ToolFailure
 
 from loopguard_plugin.hosts import langchain as host
+from loopguard_plugin.hosts._shared import Config
 from loopguard_plugin.hosts.langchain import Adapter, attach
 
 
@@ -103,7 +104,7 @@ def code_of(message: BaseMessage) -> str | None:
 class TestSync(Scenarios):
     asynchronous = False
 
-    def new_adapter(self, config: dict[str, object]) -> Adapter:
+    def new_adapter(self, config: Config) -> Adapter:
         return Adapter(config)
 
     def play(self, adapter: Any, *turns: Sequence[Reply], session: str = "s", bench: Bench | None = None) -> Played:
