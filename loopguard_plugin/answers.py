@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class Detector(StrEnum):
-    """What found the repetition. The last three are the guards of SPEC 4, 9 and 10, and equal their codes."""
+    """What found the repetition.
+
+    ``cycle``, ``error_cascade`` and ``call_limit`` are off until asked for. The last two are the guards of SPEC 4 and
+    10, and equal their codes.
+    """
 
     UNKNOWN_TOOL_REPEAT = "unknown_tool_repeat"
     GLOBAL_CIRCUIT_BREAKER = "global_circuit_breaker"
@@ -25,6 +29,9 @@ class Detector(StrEnum):
     PING_PONG = "ping_pong"
     GENERIC_REPEAT = "generic_repeat"
     ARGUMENT_CHURN = "argument_churn"
+    CYCLE = "cycle"
+    ERROR_CASCADE = "error_cascade"
+    CALL_LIMIT = "call_limit"
     REPEATED_TOOL_ERROR = "repeated_tool_error"
     COMPACTION_LOOP_PERSISTED = "compaction_loop_persisted"
 
@@ -35,6 +42,7 @@ class Code(StrEnum):
     REPEATED_TOOL_ERROR = "repeated_tool_error"
     TOOL_LOOP_PERSISTED = "tool_loop_persisted"
     COMPACTION_LOOP_PERSISTED = "compaction_loop_persisted"
+    CALL_LIMIT_REACHED = "call_limit_reached"
 
 
 class Effect(StrEnum):
@@ -95,16 +103,20 @@ class Fact(Struct, frozen=True, kw_only=True):
 
 
 class NoteEmitted(Fact, frozen=True, kw_only=True):
-    """A warning was appended to a delivered result (SPEC 7)."""
+    """A warning was appended to a delivered result (SPEC 7). ``observed``: it only would have been (observe mode)."""
 
     tool: str
     call_id: str
     detector: Detector
     count: int
+    observed: bool = False
 
 
 class BatchBlocked(Fact, frozen=True, kw_only=True):
-    """A whole batch was refused because of one call of it (SPEC 8). ``calls``: how many of it were known then."""
+    """A whole batch was refused because of one call of it (SPEC 8). ``calls``: how many of it were known then.
+
+    ``observed``: it only would have been (observe mode).
+    """
 
     tool: str
     call_id: str
@@ -112,16 +124,18 @@ class BatchBlocked(Fact, frozen=True, kw_only=True):
     count: int
     terminal: bool
     calls: int
+    observed: bool = False
 
 
 class RunEnded(Fact, frozen=True, kw_only=True):
-    """A ``TurnEndingError`` was raised (SPEC 9)."""
+    """A ``TurnEndingError`` was raised (SPEC 9). ``observed``: it only would have been (observe mode)."""
 
     tool: str
     call_id: str
     detector: Detector
     code: Code
     count: int
+    observed: bool = False
 
 
 class WindowArmed(Fact, frozen=True, kw_only=True):
@@ -138,9 +152,18 @@ class WindowClosed(Fact, frozen=True, kw_only=True):
 
 
 class CallsUnsettled(Fact, frozen=True, kw_only=True):
-    """A batch ended while calls of it were still open; reported once a run (SPEC 8, 13). ``calls``: how many."""
+    """A batch ended while calls of it were still open (SPEC 8, 13). ``calls``: how many; ``first``: of its run."""
 
     calls: int
+    first: bool
+
+
+class RunSummary(Fact, frozen=True, kw_only=True):
+    """A run in observe mode is over; how often the guard would have stepped in. Not told of runs without any."""
+
+    notes: int
+    blocks: int
+    ends: int
 
 
 class EvictionReason(StrEnum):

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..answers import BatchBlocked, Code, Fact
+from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
 from .batch import BLOCKED, LISTED, Batch, Ending, Refusal, Slot
 from .history import History, Projection, shadow
 from .observe import Call
-from .precedence import CRITICAL, Loop, judge
+from .precedence import CRITICAL, WARNING, Loop, judge
 from .record import VETO, Record
 from .run import Run
-from .settle import end_batch, raise_if_due
+from .settle import end_batch, observe_ending, raise_if_due
 
 
 def open_batch(run: Run, batch_id: str | None, facts: list[Fact]) -> bool:
@@ -39,17 +39,24 @@ def admit(run: Run, calls: Sequence[tuple[str, Call]], facts: list[Fact]) -> Non
     for index, (call_id, call) in enumerate(calls):
         batch.add(call_id, index, call)
     batch.admitted = len(calls)
+    if batch.closed:
+        return
+    if run.capped and (limit := _limit(run, len(calls))) is not None:
+        _critical(run, batch.slots[0], limit, facts)
+        return
     history = run.history
-    if history is None or batch.closed:
+    if history is None:
         return
     projection: Projection | None = None
     for slot in batch.slots:
         call = slot.call
         loop = judge(call, history, projection, run.limits)
-        if loop is not None and loop.level is CRITICAL:
-            _refuse(run, slot, loop, facts)
-            return
-        slot.warning = loop
+        if loop is None or loop.level is WARNING:
+            slot.warning = loop
+        elif batch.culprit is None:
+            _critical(run, slot, loop, facts)
+            if batch.closed:
+                return
         if projection is None:
             projection = Projection(history, call.key, call.tool)
         else:
@@ -59,21 +66,21 @@ def admit(run: Run, calls: Sequence[tuple[str, Call]], facts: list[Fact]) -> Non
 def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
     """A call of the current batch, listed or just added, starts; its verdict is left on it."""
     batch = run.batch
-    history = run.history
-    if history is not None and slot.order[1] >= batch.admitted and batch.owed is None and batch.refusal is None:
-        loop = _judge_alone(run, slot.call, history)
-        if loop is not None and loop.level is CRITICAL:
-            _refuse(run, slot, loop, facts)
-        else:
+    if slot.order[1] >= batch.admitted and batch.owed is None and batch.refusal is None:
+        loop = _limit(run, 1) if run.capped else None
+        if loop is None and run.history is not None:
+            loop = _judge_alone(run, slot.call, run.history)
+        if loop is None or loop.level is WARNING:
             slot.warning = loop
+        elif batch.culprit is None:
+            _critical(run, slot, loop, facts)
     if batch.owed is not None or batch.refusal is not None:
         _bar(slot, batch)
         raise_if_due(run, slot, facts)
         return
     run.ending = None
     batch.start(slot, Record(slot.call.key, slot.call.tool))
-    if run.limits.post_compaction:
-        run.count_call(slot.call.key)
+    run.count_call(slot.call.key)
 
 
 def bar(batch: Batch, call_id: str, index: int | None, call: Call) -> Slot:
@@ -88,7 +95,7 @@ def _bar(slot: Slot, batch: Batch) -> None:
         return
     slot.state = BLOCKED
     owed = batch.owed
-    if batch.refusal is not None and (owed is None or owed.code is Code.TOOL_LOOP_PERSISTED):
+    if batch.refusal is not None and (owed is None or batch.refusal.terminal):
         slot.refusal = batch.refusal
         if slot.call.key == batch.culprit:
             batch.arrivals.append(Record(slot.call.key, slot.call.tool, marks=VETO))
@@ -108,18 +115,33 @@ def _judge_alone(run: Run, call: Call, history: History) -> Loop | None:
     return judge(call, batch.shadow, None, run.limits)
 
 
-def _refuse(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:
+def _limit(run: Run, asked: int) -> Loop | None:
+    """Whether so many more calls would pass a hard ceiling of the run or the turn."""
+    made = run.over_limit(asked)
+    return None if made is None else Loop(CRITICAL, Detector.CALL_LIMIT, made)
+
+
+def _critical(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:
+    """A call must not run: its batch is blocked, and the allowance spent; if it was spent before, the turn ends."""
+    capped = loop.detector is Detector.CALL_LIMIT
+    terminal = run.spent or capped
+    if not capped:
+        run.spent = True
+        run.batch.culprit = slot.call.key
+    if run.limits.observe:
+        _observe(run, slot, loop, terminal, facts)
+    else:
+        _refuse(run, slot, loop, terminal, facts)
+
+
+def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]) -> None:
     """Block all of the batch that has not started, because of this call."""
     batch = run.batch
-    terminal = run.spent
-    run.spent = True
     shown, detector, count = slot.call.shown, loop.detector, loop.count
-    batch.culprit = slot.call.key
     batch.refusal = Refusal(detector, count, wording.sibling(detector, shown, count), terminal)
     culprit = Refusal(detector, count, wording.culprit(detector, shown, count), terminal)
     if terminal:
-        message = wording.loop_persisted(detector, shown, count)
-        batch.owed = Ending(Code.TOOL_LOOP_PERSISTED, detector, count, shown, slot.call_id, message)
+        batch.owed = _persisted(slot, loop)
     waiting = [one for one in batch.slots if one.state is LISTED]
     for one in waiting:
         one.state = BLOCKED
@@ -127,14 +149,38 @@ def _refuse(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:
         one.refusal = culprit if one.call.key == batch.culprit else batch.refusal
         if one.call.key == batch.culprit:
             batch.arrivals.append(Record(one.call.key, one.call.tool, marks=VETO))
-    facts.append(
-        BatchBlocked(
-            **run.place(),
-            tool=shown,
-            call_id=slot.call_id,
-            detector=detector,
-            count=count,
-            terminal=terminal,
-            calls=len(waiting),
-        )
+    facts.append(_blocked(run, slot, loop, len(waiting), terminal=terminal, observed=False))
+
+
+def _observe(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]) -> None:
+    """Observe mode: only say what would have been done, a second time and later no oftener than notes may come."""
+    first = ("ends" if terminal else "blocks") not in run.would
+    if not run.buckets.spend(run.run_id, ("observed", loop.detector, slot.call.key), loop.count) and not first:
+        return
+    if terminal:
+        observe_ending(run, _persisted(slot, loop), facts)
+        return
+    run.count_observed("blocks")
+    waiting = sum(one.state is LISTED for one in run.batch.slots)
+    facts.append(_blocked(run, slot, loop, waiting, terminal=False, observed=True))
+
+
+def _persisted(slot: Slot, loop: Loop) -> Ending:
+    shown, detector, count = slot.call.shown, loop.detector, loop.count
+    if detector is Detector.CALL_LIMIT:
+        return Ending(Code.CALL_LIMIT_REACHED, detector, count, shown, slot.call_id, wording.limit_reached(count))
+    message = wording.loop_persisted(detector, shown, count)
+    return Ending(Code.TOOL_LOOP_PERSISTED, detector, count, shown, slot.call_id, message)
+
+
+def _blocked(run: Run, slot: Slot, loop: Loop, calls: int, *, terminal: bool, observed: bool) -> BatchBlocked:
+    return BatchBlocked(
+        **run.place(),
+        tool=slot.call.shown,
+        call_id=slot.call_id,
+        detector=loop.detector,
+        count=loop.count,
+        terminal=terminal,
+        calls=calls,
+        observed=observed,
     )

@@ -71,11 +71,13 @@ class Guard:
         run = self._sessions.find(session_key.strip(), _trimmed(run_id))
         return _error(run, run.ending, None) if run is not None and run.ending is not None else None
 
-    def end_run(self, session_key: str, run_id: str | None = None) -> None:
+    def end_run(self, session_key: str, run_id: str | None = None) -> tuple[Fact, ...]:
         """Forget a run; nothing happens if there is none."""
+        facts: list[Fact] = []
         run = self._sessions.find(session_key.strip(), _trimmed(run_id))
         if run is not None:
-            self._sessions.drop(run)
+            self._sessions.drop(run, facts)
+        return tuple(facts)
 
     def _run(self, event: Event, now: float, facts: list[Fact]) -> Run:
         """The event's run under the settings of its agent."""
@@ -89,7 +91,7 @@ class Guard:
             run.agent_id = _trimmed(agent_id) or run.agent_id
             run.settings = self._settings
             run.limits = self._settings.resolve(run.agent_id)
-            run.fit_history()
+            run.fit()
         return run
 
     def _started(self, event: ToolCallStarted, run: Run, facts: list[Fact]) -> Step:
@@ -136,8 +138,7 @@ class Guard:
         if session is None or (message_id is not None and not session.is_new(message_id)):
             return
         for one in session.runs.values():
-            one.errors.clear()
-            one.ending = None
+            one.new_input()
         if event.kind == MessageKind.MESSAGE and None in session.runs:
             session.runs[None].renew()
 

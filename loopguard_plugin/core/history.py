@@ -12,8 +12,10 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 
-from .record import GONE, VETO, Record
+from .record import GONE, MUTATED, VETO, Record
 from .streaks.churn import Churn
+from .streaks.cycle import Cycles
+from .streaks.error_cascade import ErrorCascade
 from .streaks.exec_failures import ExecFailures
 from .streaks.no_progress import NoProgress
 from .streaks.ping_pong import Alternation, PingPong
@@ -23,7 +25,20 @@ from .streaks.unknown_tool import UnknownTool
 class History:
     """The window and its streaks. ``size`` is ``historySize``."""
 
-    __slots__ = ("_churn", "_exec", "_lines", "_newest", "_ping_pong", "_unknown", "records", "size", "stirred")
+    __slots__ = (
+        "_churn",
+        "_exec",
+        "_lines",
+        "_newest",
+        "_ping_pong",
+        "_since",
+        "_unknown",
+        "cascade",
+        "cycles",
+        "records",
+        "size",
+        "stirred",
+    )
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -37,6 +52,25 @@ class History:
         self._churn = Churn()
         # Whether one of the three streaks over a tool's unbroken records is under way: ordinary traffic skips them.
         self.stirred = False
+        # Calls since a tool that changes things last worked; None: none did, or none is declared.
+        self._since: Since | None = None
+        # The wider patterns, where they are asked for.
+        self.cycles: Cycles | None = None
+        self.cascade: ErrorCascade | None = None
+
+    def widen(self, *, cycle: bool, error_cascade: bool) -> None:
+        """Switch the wider patterns; one that stays on keeps its counts."""
+        self.cycles = (self.cycles or Cycles()) if cycle else None
+        self.cascade = (self.cascade or ErrorCascade()) if error_cascade else None
+
+    def add_unit(self, records: Sequence[Record]) -> None:
+        """A whole response, in order of arrival."""
+        for record in records:
+            self.add(record)
+        if self.cycles is not None:
+            self.cycles.add(records)
+        if self.cascade is not None:
+            self.cascade.add(records)
 
     def add(self, record: Record) -> None:
         """The newest call, with what came of it; the oldest one leaves when the window is full."""
@@ -51,6 +85,8 @@ class History:
         records.append(record)
         if self.stirred or record.marks or record.failure is not None:
             self._stir(record)
+        if self._since is not None:
+            self._since.add(key)
         if len(records) > self.size:
             self._forget(records.popleft())
 
@@ -61,6 +97,8 @@ class History:
         line.add(record)
 
     def _stir(self, record: Record) -> None:
+        if record.marks & MUTATED:
+            self._since = Since()
         self._unknown.add(record)
         self._exec.add(record)
         self._churn.add(record)
@@ -78,6 +116,8 @@ class History:
                 del self._lines[key], self._newest[key]
         if self._ping_pong.length > len(self.records):
             self._ping_pong.forget(record)
+        if self._since is not None and self._since.calls > len(self.records):
+            self._since.forget(key)
         if self.stirred:
             self._unknown.forget(record)
             self._exec.forget(record)
@@ -100,7 +140,7 @@ class History:
         for other in reversed(self.records):
             if other is record:
                 met = True
-            elif other.outcome is not None and not other.marks and other.failure is None:
+            elif other.outcome is not None and not other.marks & ~MUTATED and other.failure is None:
                 # A call that simply worked ends each of the three streaks.
                 if not met:
                     return
@@ -126,6 +166,16 @@ class History:
         if only is None:
             return 0, None
         return int(only.outcome is not None or only.marks & VETO != 0), only.outcome
+
+    def since_change(self, key: int) -> tuple[int, int] | None:
+        """How often this call, and any call, was made since a tool that changes things worked; None: none did."""
+        since = self._since
+        return (since.by_key.get(key, 0), since.calls) if since is not None else None
+
+    def failing(self, key: int) -> bool:
+        """Whether the outcome that the no-progress streak of a call shares is a failure."""
+        line = self._lines.get(key)
+        return line is not None and line.failing
 
     def exec_failures(self, key: int, projection: Projection | None) -> int:
         """The streak of exec failures that a call with these arguments would meet."""
@@ -153,6 +203,28 @@ class History:
         if state.last == key or state.before != key:
             return 0, False, 0
         return state.length + 1, state.unbroken and self._ping_pong.evidence(self.records), state.last or 0
+
+
+class Since:
+    """The calls of the window that came after the last change."""
+
+    __slots__ = ("by_key", "calls")
+
+    def __init__(self) -> None:
+        self.by_key: dict[int, int] = {}
+        self.calls = 0
+
+    def add(self, key: int) -> None:
+        """One more call."""
+        self.by_key[key] = self.by_key.get(key, 0) + 1
+        self.calls += 1
+
+    def forget(self, key: int) -> None:
+        """One of them left the window."""
+        self.calls -= 1
+        self.by_key[key] -= 1
+        if not self.by_key[key]:
+            del self.by_key[key]
 
 
 class Projection:
@@ -186,6 +258,7 @@ def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Recor
     room = history.size - len(own)
     surplus = max(0, -room)
     mixed = History(sys.maxsize)  # trimmed here; siblings push nothing out
+    mixed.cycles, mixed.cascade = history.cycles, history.cascade
     for record in list(history.records)[-room:] if room > 0 else []:
         mixed.add(copy_of(record))
     for record in arrivals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -11,6 +12,7 @@ from ..answers import Detector
 from ..settings import ResolvedSettings
 from .history import History, Projection
 from .observe import Call, CallKind
+from .streaks.error_cascade import WARNING as CASCADE_WARNING
 
 WAIT_CRITICAL: Final = 10  # equal waits that block the next, whatever criticalThreshold is (SPEC 6, row 3)
 
@@ -24,10 +26,20 @@ class Level(IntEnum):
     CRITICAL = 2
 
 
+# Names in the module, for looking a member up on its class costs 0.1 us on Python 3.11.
 WARNING: Final = Level.WARNING
 CRITICAL: Final = Level.CRITICAL
+UNKNOWN_TOOL_REPEAT: Final = Detector.UNKNOWN_TOOL_REPEAT
+GLOBAL_CIRCUIT_BREAKER: Final = Detector.GLOBAL_CIRCUIT_BREAKER
+KNOWN_POLL_NO_PROGRESS: Final = Detector.KNOWN_POLL_NO_PROGRESS
+PING_PONG: Final = Detector.PING_PONG
+GENERIC_REPEAT: Final = Detector.GENERIC_REPEAT
+ARGUMENT_CHURN: Final = Detector.ARGUMENT_CHURN
+CYCLE: Final = Detector.CYCLE
+ERROR_CASCADE: Final = Detector.ERROR_CASCADE
 _PLAIN: Final = CallKind.PLAIN
 _WAIT: Final = CallKind.WAIT
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Loop(Struct, frozen=True):
@@ -40,42 +52,63 @@ class Loop(Struct, frozen=True):
 
 
 def judge(call: Call, history: History, siblings: Projection | None, limits: ResolvedSettings) -> Loop | None:
-    """The first row that matches, or None. ``siblings``: those of the open batch that stand before this call."""
+    """The first row that matches, or None. ``siblings``: those of the open batch that stand before this call.
+
+    The rows stand in the order of SPEC 6; those of the wider patterns, off until asked for, come after the row of
+    their level that they are most like. A row from which the tool is exempt is passed over.
+    """
     key = call.key
-    recent = history.recent(key)
-    if siblings is not None:
-        recent += siblings.siblings.get(key, 0)
-    if not recent and not history.stirred:
+    beside = siblings.siblings.get(key, 0) if siblings is not None else 0
+    recent = history.recent(key) + beside
+    cycles, cascade = history.cycles, history.cascade
+    if not recent and not history.stirred and cycles is None and cascade is None:
         return None  # never made in this window, and no streak over other arguments is under way
+    policy = limits.policy(call.tool) if limits.policies else None
+    exempt = policy.exempt if policy is not None else _NOTHING
+    bounds = limits if policy is None else policy
+    critical, warning = bounds.critical, bounds.warning
     no_progress, outcome = history.no_progress(key)
-    if siblings is not None:
-        no_progress += siblings.siblings.get(key, 0)
+    no_progress += beside
+    since = history.since_change(key)
+    fresh, fresh_calls = (sys.maxsize, sys.maxsize) if since is None else (since[0] + beside, since[1] + beside)
     if call.tool == "exec":
+        if since is not None and history.failing(key):
+            no_progress = min(no_progress, fresh)
         no_progress = max(no_progress, history.exec_failures(key, siblings))
-    poller = call.kind is not _PLAIN
-    critical, warning = limits.critical, limits.warning
 
     count = history.unknown_tool(call.tool)
-    if count >= limits.unknown_tool:
-        return Loop(CRITICAL, Detector.UNKNOWN_TOOL_REPEAT, count)
-    if no_progress >= limits.breaker:
-        return Loop(CRITICAL, Detector.GLOBAL_CIRCUIT_BREAKER, no_progress)
-    if poller and limits.known_poll_no_progress:
+    if count >= bounds.unknown_tool and UNKNOWN_TOOL_REPEAT not in exempt:
+        return Loop(CRITICAL, UNKNOWN_TOOL_REPEAT, count)
+    if no_progress >= bounds.breaker and GLOBAL_CIRCUIT_BREAKER not in exempt:
+        return Loop(CRITICAL, GLOBAL_CIRCUIT_BREAKER, no_progress)
+    poller = call.kind is not _PLAIN
+    if poller and limits.known_poll_no_progress and KNOWN_POLL_NO_PROGRESS not in exempt:
         waits = call.kind is _WAIT
         if no_progress >= (WAIT_CRITICAL if waits else critical):
-            return Loop(CRITICAL, Detector.KNOWN_POLL_NO_PROGRESS, no_progress)
-        if no_progress >= warning and not waits:
-            poll = Detector.KNOWN_POLL_NO_PROGRESS
-            return Loop(WARNING, poll, no_progress, (poll, key, outcome))
-    swing, evident, other = history.ping_pong(key, siblings) if limits.ping_pong else (0, False, 0)
-    if swing >= critical and evident:
-        return Loop(CRITICAL, Detector.PING_PONG, swing)
-    if not poller and limits.generic_repeat and no_progress >= critical:
-        return Loop(CRITICAL, Detector.GENERIC_REPEAT, no_progress)
-    if swing >= warning:
-        return Loop(WARNING, Detector.PING_PONG, swing, (Detector.PING_PONG, min(key, other), max(key, other)))
-    if limits.argument_churn and (churn := history.churn(call.tool, key, siblings)) >= warning:
-        return Loop(WARNING, Detector.ARGUMENT_CHURN, churn, (Detector.ARGUMENT_CHURN, call.tool))
-    if not poller and limits.generic_repeat and recent >= warning:
-        return Loop(WARNING, Detector.GENERIC_REPEAT, recent, (Detector.GENERIC_REPEAT, key))
+            return Loop(CRITICAL, KNOWN_POLL_NO_PROGRESS, no_progress)
+        if not waits and (polls := min(no_progress, fresh)) >= warning:
+            return Loop(WARNING, KNOWN_POLL_NO_PROGRESS, polls, (KNOWN_POLL_NO_PROGRESS, key, outcome))
+    swing, evident, other = 0, False, 0
+    if limits.ping_pong and PING_PONG not in exempt:
+        swing, evident, other = history.ping_pong(key, siblings)
+        if swing >= critical and evident:
+            return Loop(CRITICAL, PING_PONG, swing)
+    repeats = not poller and limits.generic_repeat and GENERIC_REPEAT not in exempt
+    if repeats and no_progress >= critical:
+        return Loop(CRITICAL, GENERIC_REPEAT, no_progress)
+    cycle = cycles.count(key) if cycles is not None and CYCLE not in exempt else 0
+    if cycle >= critical:
+        return Loop(CRITICAL, CYCLE, cycle)
+    if min(swing, fresh_calls + 1) >= warning:
+        return Loop(WARNING, PING_PONG, swing, (PING_PONG, min(key, other), max(key, other)))
+    if limits.argument_churn and ARGUMENT_CHURN not in exempt:
+        churn = history.churn(call.tool, key, siblings)
+        if min(churn, fresh_calls) >= warning:
+            return Loop(WARNING, ARGUMENT_CHURN, churn, (ARGUMENT_CHURN, call.tool))
+    if cycle >= warning:
+        return Loop(WARNING, CYCLE, cycle, (CYCLE, call.tool))
+    if repeats and min(recent, fresh) >= warning:
+        return Loop(WARNING, GENERIC_REPEAT, min(recent, fresh), (GENERIC_REPEAT, key))
+    if cascade is not None and ERROR_CASCADE not in exempt and cascade.count() >= CASCADE_WARNING:
+        return Loop(WARNING, ERROR_CASCADE, cascade.count(), (ERROR_CASCADE,))
     return None

@@ -13,6 +13,7 @@ UNCHANGED: Final = 4  # a write that changed nothing
 UNKNOWN: Final = 8  # failed because no such tool exists
 REJECTED: Final = 16  # argument validation refused it; it never ran
 GONE: Final = 32  # left the window
+MUTATED: Final = 64  # a tool that is declared to change things worked
 
 
 class Record(Struct, gc=False):

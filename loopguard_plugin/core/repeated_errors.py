@@ -6,7 +6,7 @@ from typing import Final
 
 from .observe import Call, Settlement
 
-ATTEMPTS: Final = 3  # the first one and two retries
+RETRIES: Final = 2  # after the first attempt; a tool may be given others (SPEC 4)
 
 
 class RepeatedErrors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypedDict
 
-from ..answers import Fact, WindowArmed
+from ..answers import Fact, RunSummary, WindowArmed
 from ..settings import ResolvedSettings, Settings
 from .batch import LISTED, RUNNING, Batch, Ending, Slot, slot_is_at
 from .history import History
@@ -29,15 +29,17 @@ class Run:
 
     ``limits`` are what ``settings`` come to for the run's agent. ``buckets`` are the session's. ``ending``: what last
     ended its turn. ``calls`` are keys of the latest calls; ``spent``: the recovery allowance is; ``told``: that calls
-    never settled.
+    never settled; ``capped``: a ceiling is set. ``would``: what observe mode left undone.
     """
 
     __slots__ = (
         "agent_id",
+        "all_calls",
         "armings",
         "batch",
         "buckets",
         "calls",
+        "capped",
         "continued",
         "ending",
         "errors",
@@ -52,7 +54,9 @@ class Run:
         "settings",
         "spent",
         "told",
+        "turn_calls",
         "window",
+        "would",
     )
 
     def __init__(self, session_key: str, run_id: str | None, buckets: Buckets) -> None:
@@ -74,6 +78,9 @@ class Run:
         self.calls: list[int] = []
         self.spent = False
         self.told = False
+        self.capped = False
+        self.all_calls = self.turn_calls = 0
+        self.would: dict[str, int] = {}
         self.continued = False
         self.ending: Ending | None = None
 
@@ -149,17 +156,19 @@ class Run:
         """Whether anything compares outcomes of calls that worked."""
         return self.history is not None or self.window is not None
 
-    def fit_history(self) -> History | None:
-        """Bring the history in line with the settings of the moment; there is none while the detectors are off."""
+    def fit(self) -> None:
+        """Bring the run in line with the settings of the moment; there is no history while the detectors are off."""
         limits = self.limits
         history = self.history
+        self.capped = limits.calls_per_run is not None or limits.calls_per_turn is not None
         if not limits.rolling:
             self.history = None
-        elif history is None:
-            self.history = History(limits.history_size)
-        elif history.size != limits.history_size:
-            history.resize(limits.history_size)
-        return self.history
+        else:
+            if history is None:
+                history = self.history = History(limits.history_size)
+            elif history.size != limits.history_size:
+                history.resize(limits.history_size)
+            history.widen(cycle=limits.cycle, error_cascade=limits.error_cascade)
 
     def arm(self, limits: ResolvedSettings, facts: list[Fact]) -> bool:
         """A compaction retry; answers whether the guard is on."""
@@ -171,9 +180,24 @@ class Run:
         facts.append(WindowArmed(**self.place(), attempts=limits.window_size))
         return True
 
+    def new_input(self) -> None:
+        """A user message of whatever kind: error streaks and the turn's calls are counted afresh."""
+        self.errors.clear()
+        self.ending = None
+        self.turn_calls = 0
+
     def renew(self) -> None:
         """A user message of kind ``message``: the unnamed run may survive another blocked batch."""
         self.spent = False
+
+    def over_limit(self, asked: int) -> int | None:
+        """Whether so many more calls would pass a ceiling; if so, how many of its calls were made."""
+        limits = self.limits
+        if limits.calls_per_turn is not None and self.turn_calls + asked > limits.calls_per_turn:
+            return self.turn_calls
+        if limits.calls_per_run is not None and self.all_calls + asked > limits.calls_per_run:
+            return self.all_calls
+        return None
 
     def continue_from(self, old: Run | None) -> None:
         """This run goes on from an old one: the error streak moves over, once."""
@@ -189,11 +213,26 @@ class Run:
         return self.batch.running + sum(slot.state is RUNNING for slot in late)
 
     def count_call(self, key: int) -> None:
-        """One of the calls before a compaction, if one comes."""
+        """A call was let through, or a settlement shows that it was made."""
+        self.all_calls += 1
+        self.turn_calls += 1
+        if not self.limits.post_compaction:
+            return
         calls = self.calls
         calls.append(key)
         if len(calls) >= 2 * BEFORE:
             del calls[:BEFORE]
+
+    def count_observed(self, what: str) -> None:
+        """One more of the ``notes``, ``blocks`` or ``ends`` that observe mode left undone."""
+        self.would[what] = self.would.get(what, 0) + 1
+
+    def summary(self) -> RunSummary | None:
+        """What observe mode left undone in this run, if anything."""
+        if not self.would:
+            return None
+        notes, blocks, ends = (self.would.get(what, 0) for what in ("notes", "blocks", "ends"))
+        return RunSummary(**self.place(), notes=notes, blocks=blocks, ends=ends)
 
     def place(self) -> Place:
         """Where a fact about this run happened."""

@@ -96,8 +96,11 @@ class Sessions:
         self.due = min(self.due, now + self.idle)
         return run
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: Run, facts: list[Fact]) -> None:
         """Forget a run, and its session with the last one."""
+        summary = run.summary()
+        if summary is not None:
+            facts.append(summary)
         self._runs.pop(run, None)
         self._parked.pop(run, None)
         if self.latest is run:
@@ -119,7 +122,7 @@ class Sessions:
                 open_calls=run.open_calls(),
             )
         )
-        self.drop(run)
+        self.drop(run, facts)
 
     def _sweep(self, now: float, facts: list[Fact]) -> None:
         """Drop what has been idle for too long. The due time is a lower bound, so most sweeps find something."""

@@ -15,8 +15,8 @@ from .batch import LISTED, SETTLED, Batch, Ending, Note, Slot
 from .observe import Settlement
 from .post_compaction import CompactionWindow
 from .precedence import Loop
-from .record import FAILED, GONE, REJECTED, UNCHANGED, UNKNOWN, Record
-from .repeated_errors import ATTEMPTS
+from .record import FAILED, GONE, MUTATED, REJECTED, UNCHANGED, UNKNOWN, Record
+from .repeated_errors import RETRIES
 from .run import REMEMBERED, Run
 
 _NOTHING: Final = frozenset((Status.SKIPPED, Status.ABORTED, Status.BLOCKED))  # no outcome, neither count nor reset
@@ -85,7 +85,7 @@ def settle_alone(
     slot.armed_at = run.armings
     slot.ignored = settlement.status is _BLOCKED
     ending = _apply(run, slot, facts)
-    if settlement.status not in _NOTHING and run.limits.post_compaction:
+    if settlement.status not in _NOTHING:
         run.count_call(slot.call.key)
     _own_record(run, slot)
     _owe(run, slot, ending, facts)
@@ -121,16 +121,26 @@ def raise_if_due(run: Run, slot: Slot, facts: list[Fact]) -> None:
 
 
 def end_turn(run: Run, slot: Slot, ending: Ending, facts: list[Fact]) -> None:
+    """This call's start or settlement raises the error that ends the turn."""
     slot.ending = run.ending = ending
-    facts.append(
-        RunEnded(
-            **run.place(),
-            tool=ending.tool,
-            call_id=ending.call_id,
-            detector=ending.detector,
-            code=ending.code,
-            count=ending.count,
-        )
+    facts.append(_ended(run, ending, observed=False))
+
+
+def observe_ending(run: Run, ending: Ending, facts: list[Fact]) -> None:
+    """Observe mode: the turn would have ended here."""
+    run.count_observed("ends")
+    facts.append(_ended(run, ending, observed=True))
+
+
+def _ended(run: Run, ending: Ending, *, observed: bool) -> RunEnded:
+    return RunEnded(
+        **run.place(),
+        tool=ending.tool,
+        call_id=ending.call_id,
+        detector=ending.detector,
+        code=ending.code,
+        count=ending.count,
+        observed=observed,
     )
 
 
@@ -138,9 +148,15 @@ def _warn(run: Run, slot: Slot, warning: Loop, facts: list[Fact]) -> None:
     detector, count, shown = warning.detector, warning.count, slot.call.shown
     if not run.buckets.spend(run.run_id, warning.key, count):
         return
-    slot.note = Note(wording.note(detector, shown, count), detector, count)
+    observed = run.limits.observe
+    if observed:
+        run.count_observed("notes")
+    else:
+        slot.note = Note(wording.note(detector, shown, count), detector, count)
     facts.append(
-        NoteEmitted(**run.place(), tool=shown, call_id=slot.call_id, detector=detector, count=count)
+        NoteEmitted(
+            **run.place(), tool=shown, call_id=slot.call_id, detector=detector, count=count, observed=observed
+        )
     )
 
 
@@ -153,6 +169,10 @@ def _apply(run: Run, slot: Slot, facts: list[Fact]) -> Ending | None:
         return None
     if slot.record is not None:
         _fill(slot.record, settlement)
+        if run.limits.policies and status is _OK:
+            policy = run.limits.policy(slot.call.tool)
+            if policy is not None and policy.mutates:
+                slot.record.marks |= MUTATED
     ending = None
     errors = run.errors
     if status is _OK:
@@ -160,12 +180,22 @@ def _apply(run: Run, slot: Slot, facts: list[Fact]) -> Ending | None:
             errors.clear()
     else:
         count = errors.fail(slot.call, settlement)
-        if count >= ATTEMPTS:
+        if count > _retries(run, slot):
             ending = _ending_of(run, slot, Code.REPEATED_TOOL_ERROR, Detector.REPEATED_TOOL_ERROR, count)
     if run.window is not None and slot.armed_at == run.armings and run.limits.post_compaction:
         persisted = _watch(run, run.window, slot, settlement, facts)
         ending = ending or persisted
+    if ending is not None and run.limits.observe:
+        if ending.count <= _retries(run, slot) + 1 or run.buckets.spend(run.run_id, ending.message, ending.count):
+            observe_ending(run, ending, facts)
+        return None
     return ending
+
+
+def _retries(run: Run, slot: Slot) -> int:
+    """How many identical failures after the first a call is let."""
+    policy = run.limits.policy(slot.call.tool)
+    return RETRIES if policy is None else policy.error_retries
 
 
 def _watch(
@@ -200,16 +230,15 @@ def _ending_of(run: Run, slot: Slot, code: Code, detector: Detector, count: int)
 def end_batch(run: Run, facts: list[Fact]) -> Ending | None:
     """Apply what still waits, put the batch into the history; answers an error that it could not raise."""
     batch = run.batch
-    if batch.running and not run.told:
+    if batch.running:
+        facts.append(CallsUnsettled(**run.place(), calls=batch.running, first=not run.told))
         run.told = True
-        facts.append(CallsUnsettled(**run.place(), calls=batch.running))
     if batch.held:
         batch.release()
         _apply_ready(run, batch, facts)
     history = run.history
     if history is not None:
-        for record in batch.arrivals:
-            history.add(record)
+        history.add_unit(batch.arrivals)
     batch.arrivals = []
     previous = run.previous
     if (previous.running or previous.closed) and previous is not batch:

@@ -19,11 +19,15 @@ _WHAT: Final = {
     Detector.PING_PONG: "{tool} and one other call have alternated {count} times",
     Detector.GENERIC_REPEAT: "{tool} was called {count} times with the same arguments",
     Detector.ARGUMENT_CHURN: "{tool} was called {count} times with the same few arguments and nothing came of any",
+    Detector.CYCLE: "{tool} is part of a round of calls that has gone on for {count} steps",
+    Detector.ERROR_CASCADE: "{count} steps in a row have failed, whichever tool was used",
+    Detector.CALL_LIMIT: "the limit of tool calls is reached after {count} of them",
 }
 
 _SAME: Final = {
     Detector.GENERIC_REPEAT: "{tool} gave the same outcome {count} times in a row",
     Detector.PING_PONG: "{tool} and one other call have alternated {count} times with the same outcomes",
+    Detector.CYCLE: "{tool} is part of a round of calls that has gone on for {count} steps with the same outcomes",
 }
 
 # One concrete next step, by detector.
@@ -32,6 +36,8 @@ _NEXT: Final = {
     "it is still not done.",
     Detector.PING_PONG: "Decide with what the two calls have shown already, or try a third way.",
     Detector.GENERIC_REPEAT: "Use the result you have, or change the arguments or the tool.",
+    Detector.CYCLE: "Leave the round: use what its steps have shown already, or try another way.",
+    Detector.ERROR_CASCADE: "Stop and look for the cause that the failures share before trying another tool.",
     Detector.ARGUMENT_CHURN: "Read the latest result for the reason and change the approach, not only the arguments.",
 }
 
@@ -57,6 +63,8 @@ def _happened(detector: Detector, tool: str, count: int) -> str:
 
 def culprit(detector: Detector, tool: str, count: int) -> str:
     """Why the call that repeats was not run (SPEC 9)."""
+    if detector is Detector.CALL_LIMIT:
+        return f"[loopguard] This call was not run: {_happened(detector, tool, count)}. Answer with what you know."
     return (
         f"[loopguard] This call was not run: {_happened(detector, tool, count)}. Do not repeat this exact action. "
         "Answer with what you know, ask the user, or use another tool or other arguments."
@@ -65,6 +73,8 @@ def culprit(detector: Detector, tool: str, count: int) -> str:
 
 def sibling(detector: Detector, tool: str, count: int) -> str:
     """Why another call of the blocked batch was not run (SPEC 9)."""
+    if detector is Detector.CALL_LIMIT:
+        return culprit(detector, tool, count)
     return (
         f"[loopguard] This call was not run because another call of the same response repeats: "
         f"{_happened(detector, tool, count)}. Ask for it again without that one if you still need it."
@@ -77,6 +87,11 @@ def loop_persisted(detector: Detector, tool: str, count: int) -> str:
         f"[loopguard] The turn was ended: a tool loop went on after a first block: "
         f"{_happened(detector, tool, count)}. Say what to do differently to go on."
     )
+
+
+def limit_reached(count: int) -> str:
+    """Why the turn ends at a hard ceiling of calls."""
+    return f"[loopguard] The turn was ended: the limit of tool calls is reached after {count} of them."
 
 
 def repeated_error(tool: str, count: int, text: str) -> str:

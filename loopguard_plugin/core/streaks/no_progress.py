@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..record import VETO, Record
+from ..record import FAILED, VETO, Record
 
 
 class NoProgress:
     """The window's records of one call, and how many of the latest share one outcome.
 
     ``count`` is the streak: the newest equal outcomes and the vetoes that are newer than the oldest of them; with no
-    outcome in the window, all vetoes. ``outcome`` is the shared one. The first ``_before`` records stand before the
-    oldest outcome that counts.
+    outcome in the window, all vetoes. ``outcome`` is the shared one; ``failing``: it is a failure. The
+    first ``_before`` records stand before the oldest outcome that counts.
     """
 
-    __slots__ = ("_before", "count", "outcome", "records")
+    __slots__ = ("_before", "count", "failing", "outcome", "records")
 
     def __init__(self, first: Record) -> None:
         self.records: deque[Record] = deque()
         self.count = 0
         self.outcome: int | None = None
+        self.failing = False
         self._before = 0
         self.add(first)
 
@@ -29,6 +30,7 @@ class NoProgress:
         if record.outcome is not None:
             if record.outcome != self.outcome:
                 self.outcome = record.outcome
+                self.failing = record.failure is not None or record.marks & FAILED != 0
                 self._before = len(self.records)
                 self.count = 0
             self.count += 1
