@@ -18,6 +18,7 @@ from .answers import (
     NoteEmitted,
     RunEnded,
     RunEvicted,
+    RunSummary,
     WindowArmed,
     WindowClosed,
 )
@@ -126,28 +127,31 @@ def line(fact: Fact) -> Line:
 
 @line.register
 def _(fact: NoteEmitted) -> Line:
-    said = f"level=warning action=warn detector={fact.detector} count={fact.count}"
-    return Line("WARNING", f"tool loop: tool={plain(fact.tool)} {_where(fact)} {said}", "warning", "warn")
+    action = _action("warn", fact.observed)
+    said = f"level=warning action={action} detector={fact.detector} count={fact.count}"
+    return Line("WARNING", f"tool loop: tool={plain(fact.tool)} {_where(fact)} {said}", "warning", action)
 
 
 @line.register
 def _(fact: BatchBlocked) -> Line:
-    said = f"level=critical action=block detector={fact.detector} count={fact.count}"
+    action = _action("block", fact.observed)
+    said = f"level=critical action={action} detector={fact.detector} count={fact.count}"
     then = "the turn ends" if fact.terminal else "the model may answer once more"
-    text = f"tool loop: tool={plain(fact.tool)} {_where(fact)} {said} ({_calls(fact.calls)} not run, {then})"
-    return Line("ERROR", text, "critical", "block")
+    done = "nothing is blocked in observe mode" if fact.observed else f"{_calls(fact.calls)} not run, {then}"
+    return Line("ERROR", f"tool loop: tool={plain(fact.tool)} {_where(fact)} {said} ({done})", "critical", action)
 
 
 @line.register
 def _(fact: RunEnded) -> Line:
-    said = f"action=end_turn code={fact.code} count={fact.count}"
+    action = _action("end_turn", fact.observed)
+    said = f"action={action} code={fact.code} count={fact.count}"
     tool = f"tool={plain(fact.tool)}"
     if fact.code is Code.COMPACTION_LOOP_PERSISTED:
         times = f"repeated {fact.count} times with the same result"
         text = f"post-compaction loop persisted: {tool} {times}, {_where(fact)} {said}"
     else:
         text = f"tool loop: {tool} {_where(fact)} level=critical {said}"
-    return Line("ERROR", text, "critical", "end_turn")
+    return Line("ERROR", text, "critical", action)
 
 
 @line.register
@@ -163,11 +167,19 @@ def _(fact: WindowClosed) -> Line:
 
 @line.register
 def _(fact: CallsUnsettled) -> Line:
+    if not fact.first:
+        return Line("DEBUG", f"{_calls(fact.calls)} more never settled ({_where(fact)})")
     text = (
         f"{_calls(fact.calls)} had not settled when the run's next batch started, counted as aborted; a sub-agent "
         f"inside its parent's run looks like this and needs a run_id of its own ({_where(fact)})"
     )
     return Line("WARNING", text)
+
+
+@line.register
+def _(fact: RunSummary) -> Line:
+    said = f"notes={fact.notes} blocks={fact.blocks} ends={fact.ends}"
+    return Line("INFO", f"run over, observe mode would have given: {said} ({_where(fact)})")
 
 
 @line.register
@@ -177,6 +189,10 @@ def _(fact: RunEvicted) -> Line:
     why = "it was idle" if idle else "maxRuns is reached and it was the least recently used"
     text = f"run forgotten: {why}, {_calls(fact.open_calls)} of it still open ({_where(fact)})"
     return Line("DEBUG" if idle and not fact.open_calls else "WARNING", text)
+
+
+def _action(action: str, observed: bool) -> str:
+    return f"would_{action}" if observed else action
 
 
 def _where(fact: Fact) -> str:

@@ -13,7 +13,7 @@ import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast, overload
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ from . import logs
 from .answers import PROCEED, Acknowledged, Answer, Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted, Step
 from .composition import compose, plain_answer
 from .core.guard import Guard
+from .decisions import LoopGuardDecision, decision
 from .errors import EventError, TurnEndingError
 from .events import EVENT_TYPES, CompactionRetry, Event, ToolCallSettled, ToolCallStarted, UserMessageCommitted, check
 from .settings import Settings
@@ -47,12 +48,20 @@ class Stats(Struct, frozen=True):
     runs: int
 
 
+class Publisher(Protocol):
+    """What takes decisions: a bus, or anything with its ``publish``."""
+
+    def publish(self, event: LoopGuardDecision, /) -> Awaitable[object]: ...
+
+
 class LoopGuard:
     """Stops agents that repeat the same tool call without getting anywhere.
 
     ``clock`` gives seconds and only ever goes forward; it serves idle expiry alone. ``metrics`` counts and times what
-    the guard does, see :class:`loopguard_plugin.metrics.Metrics`. Raises TypeError for anything but
-    :class:`Settings`: a gateway must not start in the belief that it is guarded.
+    the guard does, see :class:`loopguard_plugin.metrics.Metrics`. ``bus``, usually the one that the guard is registered
+    on, gets a :class:`loopguard_plugin.decisions.LoopGuardDecision` for every note, block and end, before the answer is
+    given. Raises TypeError for anything but :class:`Settings`: a gateway must not start in the belief that it is
+    guarded.
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class LoopGuard:
         *,
         clock: Callable[[], float] = time.monotonic,
         metrics: Metrics | None = None,
+        bus: Publisher | None = None,
     ) -> None:
         settings = Settings() if settings is None else settings
         if not isinstance(settings, Settings):
@@ -74,6 +84,7 @@ class LoopGuard:
         self._seldom = Seldom()
         self._events = self._malformed = self._errors = 0
         self._metrics = metrics
+        self._bus = bus
         self._feed = self._guard.feed if metrics is None else self._measured
         if metrics is not None:
             metrics.watch(self)
@@ -86,11 +97,12 @@ class LoopGuard:
         *,
         clock: Callable[[], float] = time.monotonic,
         metrics: Metrics | None = None,
+        bus: Publisher | None = None,
     ) -> Self:
         """A guard with the settings of a gateway's JSON5 file. Raises ``SettingsError``, also if it cannot be read."""
         from .config_file import load_settings  # the JSON5 reader is not needed without a file
 
-        return cls(load_settings(path), clock=clock, metrics=metrics)
+        return cls(load_settings(path), clock=clock, metrics=metrics, bus=bus)
 
     def use(self, settings: Settings) -> None:
         """Other settings from the next event on, all of them at once; open runs keep their counts (SPEC 11.2).
@@ -122,21 +134,43 @@ class LoopGuard:
             step = None
         if step is None:
             return await call_next(event)
+        if step.facts or step.error is not None:
+            return await self._notable(step, event, call_next)
+        theirs = await call_next(event)
+        ours = step.answer
+        if ours is PROCEED and theirs is not None:  # the commonest answer has nothing to add to theirs
+            return theirs
+        return self._composed(ours, theirs, event)
+
+    async def _notable(self, step: Step, event: E, call_next: Callable[[E], Awaitable[A]]) -> A | Answer:
+        """An answer that comes with an error to raise, or with something to tell on the bus."""
         error = step.error
-        if error is None:
-            theirs = await call_next(event)
-            ours = step.answer
-            if ours is PROCEED and theirs is not None:  # the commonest answer has nothing to add to theirs
-                return theirs
-            return self._composed(ours, theirs, event)
         try:
             theirs = await call_next(event)
         except Exception as failure:  # the turn ends, whatever became of the others
+            await self._announce(step.facts, event)
+            if error is None:
+                raise
             raise error from failure
+        await self._announce(step.facts, event)
+        if error is None:
+            return self._composed(step.answer, theirs, event)
         answer = self._composed(error.answer, theirs, event)
         if isinstance(answer, (Deliver, Blocked)):
             error.answer = answer
         raise error
+
+    async def _announce(self, facts: Iterable[Fact], event: object) -> None:
+        """Publish what was decided. Whoever cannot take it does not keep the answer from the publisher."""
+        if self._bus is None:
+            return
+        for fact in facts:
+            decided = decision(fact)
+            if decided is not None:
+                try:
+                    await self._bus.publish(decided)
+                except Exception as error:
+                    self._failed(error, event)
 
     @overload
     def feed(self, event: ToolCallStarted) -> Proceed | Blocked: ...
@@ -168,7 +202,9 @@ class LoopGuard:
 
     def end_run(self, session_key: str, run_id: str | None = None) -> None:
         """Forget a run that is over. Without this it is forgotten once it is idle (SPEC 2)."""
-        self._guard.end_run(session_key, run_id)
+        facts = self._guard.end_run(session_key, run_id)
+        if facts:
+            self._tell(facts, None)
 
     def stats(self) -> Stats:
         """What has been seen so far; cheap."""
