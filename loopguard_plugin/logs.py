@@ -87,9 +87,14 @@ def settings_refused(error: SettingsError) -> None:
         _write("ERROR", f"loopguard settings not changed: {more} more things are wrong in the file", event="settings")
 
 
-def settings_good_again(file: str) -> None:
-    """A file that could not be used can be, and says what holds already."""
-    _write("INFO", f"loopguard settings file is good again, nothing changed: {plain(file)}", event="settings")
+def settings_unchanged(file: str, *, good_again: bool) -> None:
+    """A changed file says what holds already, as when only other parts of it were edited or a mistake was undone."""
+    severity, state = ("INFO", "can be used again") if good_again else ("DEBUG", "was read again")
+    _write(
+        severity,
+        f"loopguard settings file {state}, no setting changed: {plain(file, _LONGEST_PROBLEM)}",
+        event="settings",
+    )
 
 
 def not_notified(directory: str, error: Exception, seconds: float) -> None:
