@@ -186,7 +186,7 @@ def _apply(run: Run, slot: Slot, facts: list[Fact]) -> Ending | None:
         persisted = _watch(run, run.window, slot, settlement, facts)
         ending = ending or persisted
     if ending is not None and run.limits.observe:
-        if ending.count <= _retries(run, slot) + 1 or run.buckets.spend(run.run_id, ending.message, ending.count):
+        if run.buckets.spend(run.run_id, ("observed", ending.code, slot.call.key), ending.count):
             observe_ending(run, ending, facts)
         return None
     return ending
