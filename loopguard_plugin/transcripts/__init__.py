@@ -15,8 +15,12 @@ from . import (
     claude_code,
     claude_stream,
     codex,
+    codex_items,
+    codex_tui,
     events_format,
     gemini,
+    hermes,
+    magentic_one,
     openai_chat,
     openclaw,
     swe_agent,
@@ -50,10 +54,15 @@ FORMATS: Final[Mapping[str, Reader]] = {
     "claude-stream": claude_stream.read,
     "claude-code": claude_code.read,
     "codex": codex.read,
+    "codex-exec": codex_items.read_exec,
+    "codex-app-server": codex_items.read_app_server,
+    "codex-tui": codex_tui.read,
     "openai-chat": openai_chat.read,
     "gemini": gemini.read,
     "swe-agent": swe_agent.read,
     "atif": atif.read,
+    "magentic-one": magentic_one.read,
+    "hermes": hermes.read,
 }
 
 _ENDINGS = (".jsonl", ".json", ".traj", ".jsonl.gz", ".json.gz", ".traj.gz")

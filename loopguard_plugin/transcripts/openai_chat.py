@@ -37,7 +37,7 @@ def read(source: Source, talks: Talks) -> Items:
             message = as_object(value)
             if isinstance(message.get("role"), str):
                 loose = loose or talks.open(source.stem)
-                yield from _messages(loose, [message], line)
+                yield from messages_of(loose, [message], line)
             else:
                 yield from _conversations(value, source.stem, talks, line)
         if problem is not None:
@@ -51,10 +51,10 @@ def _conversations(value: object, name: str, talks: Talks, line: int | None) -> 
         if messages is None:
             yield Unreadable(line or 0, 'expected "messages" or "traj" with a list of messages')
         else:
-            yield from _messages(talks.open(_name(value, name)), as_list(messages), line)
+            yield from messages_of(talks.open(_name(value, name)), as_list(messages), line)
     elif isinstance(value, list):
         if any("role" in as_object(one) for one in value):
-            yield from _messages(talks.open(name), value, line)
+            yield from messages_of(talks.open(name), value, line)
         else:
             for place, one in enumerate(value, 1):
                 yield from _conversations(one, name, talks, line or place)
@@ -71,7 +71,7 @@ def _name(fields: Object, name: str) -> str:
     return ".".join([name, *numbers])
 
 
-def _messages(talk: Talk, messages: Iterable[object], line: int | None) -> Items:
+def messages_of(talk: Talk, messages: Iterable[object], line: int | None) -> Items:
     """The messages of one conversation. ``line`` is where all of them stand, None: count them."""
     listed = list(messages)
     told = _told_in_text(listed)

@@ -2,8 +2,11 @@
 
 An assistant entry holds all calls of a response; each result follows as an entry of its own, in any order. Results are
 passed on with their ``details``, so that the guard itself sees what failed (OpenClaw writes ``isError: false`` even
-for failed tools). Branches of the tree are played in the order of the file: each begins with a user message, and so
-with a run of its own.
+for failed tools).
+
+Entries form a tree. Which path of it is the live one is known only at the end of the file, so a stream cannot follow it;
+and the calls of a branch that was given up did run, with nobody to stop them. So branches are played in the order of
+the file, each as a run of its own: with the user message that begins it, or else from the entry that jumps.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ def read(source: Source, talks: Talks) -> Items:
     """The conversation of one session file."""
     talk: Talk | None = None
     cut = False  # the last response was cut off (stopReason aborted or error)
+    newest = ""  # the id of the last entry
     for entry in objects(source):
         if isinstance(entry, Unreadable):
             yield entry
@@ -36,6 +40,9 @@ def read(source: Source, talks: Talks) -> Items:
             yield from (Placed(event, line) for event in talk.cut())
         if role in ("user", "assistant"):
             cut = message.get("stopReason") in ("aborted", "error")
+        if role == "assistant" and newest and text_of(fields, "parentId") not in ("", newest):
+            talk.branched()
+        newest = text_of(fields, "id") or newest
         for event in _events(talk, fields, message):
             yield Placed(event, line)
     if talk is not None and cut:

@@ -49,9 +49,13 @@ class Talk:
 
     def said(self) -> UserMessageCommitted:
         """A user message: the next run begins."""
+        self.branched()
+        return self._user(MessageKind.MESSAGE)
+
+    def branched(self) -> None:
+        """The conversation goes on from another place: a run of its own, though nobody wrote anything."""
         self._turn += 1
         self.run_id = f"turn-{self._turn}"
-        return self._user(MessageKind.MESSAGE)
 
     def steered(self) -> UserMessageCommitted:
         """A user message that reached the agent while it was at work: the run goes on."""
