@@ -205,14 +205,15 @@ class Model:
         call = find_start(run, batch_id, call_id, event.index)
         if call is not None and call.started is not None:
             return call.started
-        batch, before = run.current, run.before
+        batch = run.current
         if batch is None or batch_id is None or batch.batch_id != batch_id:
-            if before is not None and batch_id is not None and before.batch_id == batch_id:
-                refusal = before.refusal()
-                if refusal is not None:
-                    call = call or self.new_call(before, event)
-                    call.state, call.started = "blocked", refusal
-                    return refusal
+            ended = call.batch if call is not None else run.before
+            refusal = ended.refusal() if ended is not None and ended.batch_id == batch_id else None
+            if ended is not None and refusal is not None and batch_id is not None:
+                call = call or self.new_call(ended, event)
+                call.state = "blocked" if call.state == "listed" else call.state
+                call.started, call.left_over = refusal, True
+                return refusal
             owed = self.end_batch(run)
             batch = self.begin_batch(run, event, batch_id)
             call = find_start(run, batch_id, call_id, event.index) if batch.full else None
@@ -241,6 +242,9 @@ class Model:
         if batch_id is not None and event.batch:
             batch.full = True
             for at, one in enumerate(event.batch):
+                known = find_start(run, batch_id, one.call_id.strip(), at)
+                if known is not None and known.started is not None:
+                    continue  # the batch ended in between, and this call of it has started before that
                 identity = self.sight.call(one.tool, one.args)
                 call = Call(batch, one.call_id.strip(), at, one.tool, one.args, identity, self.clock, planned=True)
                 batch.calls.append(call)

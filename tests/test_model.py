@@ -81,9 +81,9 @@ def test_churn_stops_at_a_changed_outcome_of_the_same_arguments() -> None:
 
 def test_critical_row_goes_before_a_warning() -> None:
     """SPEC 6: the first row that matches speaks."""
-    verdict = judge([done(A), done(A), done(B), done(A)], B, Limits(enabled=True, warning=2, critical=3))
+    verdict = judge([done(B), done(A), done(A), done(A)], B, Limits(enabled=True, warning=2, critical=3))
     assert verdict is None
-    verdict = judge([done(A), done(A), done(B), done(A)], A, Limits(enabled=True, warning=2, critical=3))
+    verdict = judge([done(B), done(A), done(A), done(A)], A, Limits(enabled=True, warning=2, critical=3))
     assert verdict is not None
     assert (verdict.critical, verdict.detector, verdict.times) == (True, "generic_repeat", 3)
 
