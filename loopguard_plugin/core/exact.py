@@ -136,8 +136,11 @@ class _Writer:
         before = b"["
         for item in items:
             self.out.append(before)
-            yield item
             before = b","
+            if (plain := _PLAIN.get(type(item))) is not None:
+                plain(self, item)
+            else:
+                yield item
         self.out.append(b"[]" if before == b"[" else b"]")
 
     def _dict(self, value: dict[object, object]) -> Iterator[object]:
@@ -154,8 +157,11 @@ class _Writer:
         before = b"{"
         for key, (_, item) in pairs:
             self.out += (before, key, b":")
-            yield item
             before = b","
+            if (plain := _PLAIN.get(type(item))) is not None:
+                plain(self, item)
+            else:
+                yield item
         self.out.append(b"{}" if before == b"{" else b"}")
 
     def _odd_dict(self, value: dict[object, object]) -> Iterator[object]:
@@ -220,6 +226,9 @@ _EXACT: dict[type, _Write] = {
     frozenset: _Writer._set,
     UUID: _Writer._uuid,
 }
+
+# Those that are written at once: passing them through the stack would double their cost.
+_PLAIN: dict[type, _Write] = {cls: _EXACT[cls] for cls in (type(None), bool, int, float, str)}
 
 # Enums first, as JSON serialisers have it: an enum of strings is the value of its member.
 _FAMILIES: tuple[tuple[type, _Write], ...] = (

@@ -7,50 +7,63 @@ types than JSON:
 - a tuple is a list; subclasses of str, int, float, list and dict are what they extend;
 - an enum member is its value, a UUID its usual text;
 - bytes are not text: ``b"a"`` differs from ``"a"``;
-- a number beyond 64 bits is equal to a float of the same value.
+- a whole float beyond 64 bits equals the integer of the same value, as a smaller one does.
 
 Digests are xxh3-128 as int: equality is all that matters, in this process or another.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
+import msgspec
 import orjson
-from msgspec.msgpack import encode as _pack
 from xxhash import xxh3_128_intdigest
 
 from .exact import exact
-from .nonces import may_wrap, split_at_ids
+from .nonces import may_wrap, may_wrap_bytes, split_at_ids
 
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _dumps: Final = orjson.dumps
 
-# orjson's JSON is canonical but for three things, each with a text that betrays it: whole floats, and NaN as null.
-_WHOLE_FLOAT: Final = re.compile(r"\.0(?![0-9])|[0-9]e\+?[0-9]")
-_ODD_FLOAT: Final = re.compile(b"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)  # NaN and the infinities in MessagePack
+# orjson's JSON is canonical but for whole floats, and for NaN and the infinities, which it writes as null. Whether a
+# value has any is seen soonest in its MessagePack, where each float is the byte CB and its eight bytes: most values
+# have no such byte at all, and finding that out costs next to nothing however long their strings are.
+_pack: Final = msgspec.msgpack.Encoder().encode
+_FLOAT: Final = 0xCB
+_NO_NUMBER: Final = re.compile(b"\xcb[\x7f\xff][\xf0-\xff]")  # in MessagePack
+_FRACTION: Final = re.compile(rb"\.0(?=[,}\]]|\Z)")  # in JSON, as the next one
+_EXPONENT: Final = re.compile(rb"e\+(?<=[0-9]e\+)" if _dumps(1e16) == b"1e+16" else rb"e(?<=[0-9]e)[0-9]")
+
+_PLAIN: Final = frozenset((str, int, bool, type(None)))
 
 
 def canonical(value: object, *, ignore_nonces: bool = False) -> bytes:
     """The canonical bytes of a value; with ``ignore_nonces``, equal for values that differ in wrapper ids only."""
     try:
         out = _dumps(value, None, _OPTIONS)
-        text = out.decode()
-        if ("." in text or "e" in text) and _WHOLE_FLOAT.search(text):
-            return exact(value, ignore_nonces)
-        if "null" in text and _ODD_FLOAT.search(_pack(value)):
-            return exact(value, ignore_nonces)
-        if ignore_nonces and may_wrap(text):
-            return exact(value, True)
+        packed = _pack(value)
+        if _FLOAT in packed:
+            out = _without_fractions(value, out, packed)
     except Exception:  # orjson refuses what is not JSON with TypeError; objects in it may raise anything
         return exact(value, ignore_nonces)
+    if ignore_nonces and may_wrap_bytes(out):
+        return exact(value, True)
     return out
 
 
-def value_digest(value: object, seed: int = 0) -> int:
+def value_digest(value: object, seed: int) -> int:
     """The digest of a value in which wrapper ids count: of arguments."""
-    return xxh3_128_intdigest(canonical(value), seed)
+    try:  # as in canonical(), whose call would cost a tenth of all there is to do for a call
+        out = _dumps(value, None, _OPTIONS)
+        packed = _pack(value)
+    except Exception:
+        return xxh3_128_intdigest(exact(value, False), seed)
+    if _FLOAT in packed:
+        out = canonical(value)
+    return xxh3_128_intdigest(out, seed)
 
 
 def outcome_digest(value: object, seed: int) -> int:
@@ -60,7 +73,7 @@ def outcome_digest(value: object, seed: int) -> int:
 
 def text_bytes(text: str) -> bytes:
     """A text as bytes, wrapper ids left out. They are marked by a byte that UTF-8 does not have."""
-    if may_wrap(text) and (pieces := split_at_ids(text)) is not None:
+    if "<" in text and may_wrap(text) and (pieces := split_at_ids(text)) is not None:
         return b"\xff".join(piece.encode("utf-8", "surrogatepass") for piece in pieces)
     try:
         return text.encode()
@@ -76,3 +89,34 @@ def text_digest(text: str, seed: int) -> int:
 def parts_digest(value: object, text: str, seed: int) -> int:
     """The digest of a JSON list or object and a text beside it, which is not escaped: that is what costs most."""
     return xxh3_128_intdigest(canonical(value, ignore_nonces=True) + text_bytes(text), seed)
+
+
+def _without_fractions(value: object, out: bytes, packed: bytes) -> bytes:
+    """The JSON of a value with floats in it, the whole ones as integers. Raises where one is no number at all."""
+    if _NO_NUMBER.search(packed):
+        raise ValueError("NaN or infinite")
+    if _EXPONENT.search(out):
+        return _dumps(_whole(value), None, _OPTIONS)
+    if not _FRACTION.search(out):
+        return out
+    if _FRACTION.search(packed):  # in a string; cutting it out of the JSON could cut the string
+        return _dumps(_whole(value), None, _OPTIONS)
+    out = _FRACTION.sub(b"", out)
+    return out if out.find(b"-0") < 0 else _dumps(_whole(value), None, _OPTIONS)
+
+
+def _whole(value: object) -> object:
+    """A copy in which whole floats are integers; raises for what JSON has no number for, and for subclasses."""
+    cls = type(value)
+    if cls in _PLAIN:
+        return value
+    if cls is float:
+        if value.is_integer():  # type: ignore[attr-defined]  # a float; also below
+            return int(value)  # type: ignore[call-overload]
+        if math.isfinite(value):  # type: ignore[arg-type]
+            return value
+    elif cls is dict:
+        return {k: v if type(v) in _PLAIN else _whole(v) for k, v in value.items()}  # type: ignore[attr-defined]
+    elif cls is list or cls is tuple:
+        return [v if type(v) in _PLAIN else _whole(v) for v in value]  # type: ignore[attr-defined]
+    raise TypeError(cls)

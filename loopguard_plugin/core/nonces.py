@@ -12,8 +12,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Text that every closing marker holds. Searching is fastest for a long text without small letters or blanks.
+# Text that every closing marker holds, and its end from the first X on.
 _CLOSING: Final = "<<<END_EXTERNAL_UNTRUSTED_CONTENT"
+_FROM_X: Final = "XTERNAL_UNTRUSTED_CONTENT"
+_SHORT: Final = 2048
+_CLOSING_BYTES: Final = _CLOSING.encode()
+_OPEN_BRACKET: Final = ord("<")
 
 _MARKER: Final = re.compile(
     r'<<<(END_)?EXTERNAL_UNTRUSTED_CONTENT id=(\\*)"([0-9a-f]{16})(\\*)">>>',
@@ -21,8 +25,29 @@ _MARKER: Final = re.compile(
 
 
 def may_wrap(text: str) -> bool:
-    """Whether the text could hold a wrapper; cheap, and never False where one is."""
-    return "<" in text and _CLOSING in text
+    """Whether the text could hold a wrapper; cheap, and never False where one is.
+
+    Looking for one character is ten times as fast as looking for a word, and X is rare; where it is not, the word.
+    """
+    if "<" not in text:
+        return False
+    if len(text) < _SHORT:
+        return _CLOSING in text
+    at = text.find("X")
+    allowance = _SHORT
+    while at >= 0:
+        if text.startswith(_FROM_X, at):
+            return _CLOSING in text
+        if at < allowance:  # more than one X in 2048 characters: the word is the faster thing to look for
+            return _CLOSING in text
+        allowance += _SHORT
+        at = text.find("X", at + 1)
+    return False
+
+
+def may_wrap_bytes(data: bytes) -> bool:
+    """:func:`may_wrap` for text in UTF-8."""
+    return _OPEN_BRACKET in data and data.find(_CLOSING_BYTES) >= 0  # `in` for bytes in bytes takes four times as long
 
 
 def split_at_ids(text: str) -> list[str] | None:

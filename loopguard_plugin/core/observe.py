@@ -18,8 +18,8 @@ from .fingerprint import outcome_digest, parts_digest, text_digest, value_digest
 from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
 from .outcomes.drift import settle_drift
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
-from .outcomes.parts import details_of, media_of, only_details, text_of
-from .outcomes.rules import CallKind, rule_of
+from .outcomes.parts import details_of, only_details, text_and_media
+from .outcomes.rules import SPECIAL, CallKind, rule_of
 
 __all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
 
@@ -72,12 +72,16 @@ def normalise_tool(name: str, settings: ResolvedSettings) -> str:
 
 def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     """The identity of a call. ``tool`` is the name as the model wrote it."""
-    name = normalise_tool(tool, settings)
-    policy = settings.policy(name)
-    rule, kind = rule_of(name, args, policy.kind if policy is not None else None)
-    if rule is Rule.EXEC:
-        args = _exec_args(args)
-    return Call(value_digest(args, _tool_seed(name)), name, tool.strip() or "tool", kind, rule)
+    shown = tool.strip()
+    folded = shown.casefold()
+    name = settings.aliases.get(folded, folded) or "tool"  # normalise_tool, whose call would cost as much again
+    rule, kind = Rule.GENERAL, CallKind.PLAIN
+    if name in SPECIAL or settings.policies:
+        policy = settings.policy(name)
+        rule, kind = rule_of(name, args, policy.kind if policy is not None else None)
+        if rule is Rule.EXEC:
+            args = _exec_args(args)
+    return Call(value_digest(args, _tool_seed(name)), name, shown or "tool", kind, rule)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -113,22 +117,46 @@ def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool) -> Settleme
     details = details_of(result)
     if status is None:
         status = Status.ERROR if error is not None else status_of(result, details)
-    failed = status in _FAILURES
-    if not failed and (not want_outcome or status != Status.OK):
+    if status in _FAILURES:
+        if error is not None:
+            return _observe_error(Status(status), error, True)
+        return _observe_failure(Status(status), result, details, rule, want_outcome)
+    if not want_outcome or status != _OK:
         return Settlement(Status(status))
-    unchanged = not failed and rule is Rule.WRITE and details.get("changed") is False
-    if event.outcome_identity is not None and not failed:
+    unchanged = rule is Rule.WRITE and details.get("changed") is False
+    if event.outcome_identity is not None:
         return Settlement(_OK, outcome_digest(event.outcome_identity, _IDENTITY), None, False, unchanged)
     if error is not None:
-        return _observe_error(Status(status), error, failed)
-    compared = _compared(result, details, rule, failed)
-    outcome = _digest(compared, failed)
-    failure = _failure(compared) if compared.drifts and want_outcome else None
-    if not failed:
-        return Settlement(_OK, outcome, failure, False, unchanged)
+        return _observe_error(_OK, error, False)
+    compare = OF_FAILURES_TOO.get(rule) or OF_SUCCESSES.get(rule)
+    compared = compare(result, details) if compare is not None else None
+    if compared is None:
+        return Settlement(_OK, _general_digest(result, details))
+    failure = _failure(compared) if compared.drifts else None
+    return Settlement(_OK, parts_digest(compared.value, compared.text, compared.row), failure, False, unchanged)
+
+
+def _general_digest(result: object, details: dict[str, object]) -> int:
+    """Rows 15 and 16 of SPEC 5."""
+    if isinstance(result, dict) and ("content" in result or "details" in result):
+        text, media = text_and_media(result)
+        return parts_digest([only_details(result, details), media], text, _PARTS)
+    return text_digest(result, _WHOLE_TEXT) if isinstance(result, str) else outcome_digest(result, _WHOLE)
+
+
+def _observe_failure(
+    status: Status, result: object, details: dict[str, object], rule: Rule, want_outcome: bool
+) -> Settlement:
+    """A failure that came as a result: by its row where that is one for failures too, else in full."""
     text = result_error_text(result, details)[:SHOWN]
-    unknown = status == Status.UNKNOWN_TOOL or (compared.row == _IN_FULL and says_unknown_tool(text))
-    return Settlement(Status(status), outcome, failure, unknown, False, text)
+    compare = OF_FAILURES_TOO.get(rule)
+    compared = compare(result, details) if compare is not None else None
+    if compared is None:
+        unknown = status is Status.UNKNOWN_TOOL or says_unknown_tool(text)
+        return Settlement(status, outcome_digest(result, _IN_FULL | _FAILED_SEED), None, unknown, False, text)
+    outcome = parts_digest(compared.value, compared.text, compared.row | _FAILED_SEED)
+    failure = _failure(compared) if compared.drifts and want_outcome else None
+    return Settlement(status, outcome, failure, status is Status.UNKNOWN_TOOL, False, text)
 
 
 def _observe_opaque(event: ToolCallSettled, want_outcome: bool) -> Settlement:
@@ -148,28 +176,6 @@ def _observe_error(status: Status, error: object, failed: bool) -> Settlement:
     seed = _ERROR | _FAILED_SEED if failed else _ERROR
     unknown = status is Status.UNKNOWN_TOOL or (failed and says_unknown_tool(text))
     return Settlement(status, text_digest(text, seed), None, unknown, False, text[:SHOWN] if failed else None)
-
-
-def _compared(result: object, details: dict[str, object], rule: Rule, failed: bool) -> Compared:
-    """The first row of SPEC 5 from the third on that matches."""
-    compare = OF_FAILURES_TOO.get(rule)
-    if compare is not None and (compared := compare(result, details)):
-        return compared
-    if failed:
-        return Compared(_IN_FULL, [result])
-    compare = OF_SUCCESSES.get(rule)
-    if compare is not None and (compared := compare(result, details)):
-        return compared
-    if isinstance(result, dict) and ("content" in result or "details" in result):
-        return Compared(_PARTS, [only_details(result, details), media_of(result)], text_of(result))
-    if isinstance(result, str):
-        return Compared(_WHOLE_TEXT, [], result)
-    return Compared(_WHOLE, [result])
-
-
-def _digest(compared: Compared, failed: bool) -> int:
-    seed = compared.row | _FAILED_SEED if failed else compared.row
-    return parts_digest(compared.value, compared.text, seed)
 
 
 def _failure(compared: Compared) -> int:

@@ -31,11 +31,11 @@ _FAILED_WORDS: Final = frozenset(
 )
 _SIGNS: Final = frozenset(("ok", "success", "status", "error", "isError", "is_error"))
 
-# SPEC 6: what a failure says when no such tool exists.
+# SPEC 6: what a failure says when no such tool exists, small letters.
 _UNKNOWN: Final = re.compile(
     r"""\bunknown\ tool(?:\ id)?[\s:]+["'`]?[^\s"'`]
     | \btool\s+["'`]?[\w./:@-]+["'`]?\s+(?:not\ found|is\ not\ available)\b""",
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
 _READ: Final = 4096  # characters of an error text that are looked at for that
 
@@ -95,4 +95,5 @@ def result_error_text(result: object, details: dict[str, object]) -> str:
 
 def says_unknown_tool(text: str) -> bool:
     """Whether an error text says that no such tool exists (SPEC 6)."""
-    return _UNKNOWN.search(text, 0, _READ) is not None
+    said = text[:_READ].lower()
+    return "tool" in said and _UNKNOWN.search(said) is not None

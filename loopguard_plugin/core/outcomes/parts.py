@@ -37,34 +37,36 @@ def only_details(result: object, details: dict[str, object]) -> dict[str, object
     return details
 
 
-def text_of(result: object) -> str:
-    """All text of a result, trimmed."""
-    if isinstance(result, str):
-        return result.strip()
-    if not isinstance(result, dict):
-        return ""
+def text_and_media(result: dict[str, object]) -> tuple[str, list[object]]:
+    """All text of an object, trimmed, and the blocks of its ``content`` that carry none.
+
+    A ``content`` that is neither text nor blocks counts as one of the latter, as it is.
+    """
     content = result.get("content")
     if isinstance(content, str):
-        return content.strip()
+        return content.strip(), []
+    texts: list[str] = []
+    media: list[object] = []
     if isinstance(content, (list, tuple)):
-        texts = [text for block in content if (text := _block_text(block)) is not None]
-        if texts:
-            return "\n".join(texts).strip()
+        for block in content:
+            text = block.get("text") if isinstance(block, dict) else None
+            if isinstance(text, str):
+                texts.append(text)
+            else:
+                media.append(block)
+    elif content is not None:
+        media.append(content)
+    if texts:
+        return (texts[0] if len(texts) == 1 else "\n".join(texts)).strip(), media
     text = result.get("text")
-    return text.strip() if isinstance(text, str) else ""
+    return text.strip() if isinstance(text, str) else "", media
 
 
-def media_of(result: dict[str, object]) -> list[object]:
-    """The blocks of ``content`` that carry no text; a ``content`` that is neither text nor blocks, as it is."""
-    content = result.get("content")
-    if isinstance(content, (list, tuple)):
-        return [block for block in content if _block_text(block) is None]
-    return [] if content is None or isinstance(content, str) else [content]
-
-
-def _block_text(block: object) -> str | None:
-    text = block.get("text") if isinstance(block, dict) else None
-    return text if isinstance(text, str) else None
+def text_of(result: object) -> str:
+    """All text of a result, trimmed."""
+    if isinstance(result, dict):
+        return text_and_media(result)[0]
+    return result.strip() if isinstance(result, str) else ""
 
 
 def string(value: object) -> str:

@@ -45,27 +45,20 @@ _BY_NAME: Final = {
 }
 _OTHERS: Final = (Rule.GENERAL, CallKind.PLAIN)
 
+_SENDING: Final = (
+    *("send", "broadcast", "reply", "thread-reply", "sendWithEffect", "sendAttachment", "upload-file"),
+    *("sticker", "poll"),
+)
 _BY_ACTION: Final = {
     "process": {"poll": (Rule.PROCESS_POLL, CallKind.POLL), "log": (Rule.PROCESS_LOG, CallKind.POLL)},
-    "message": dict.fromkeys(
-        (
-            "send",
-            "broadcast",
-            "reply",
-            "thread-reply",
-            "sendWithEffect",
-            "sendAttachment",
-            "upload-file",
-            "sticker",
-            "poll",
-        ),
-        (Rule.SEND, CallKind.PLAIN),
-    ),
+    "message": dict.fromkeys(_SENDING, (Rule.SEND, CallKind.PLAIN)),
 }
+
+SPECIAL: Final = frozenset((*_BY_NAME, *_BY_ACTION))
 
 
 def rule_of(tool: str, args: object, declared: ToolKind | None) -> tuple[Rule, CallKind]:
-    """How to compare a call's results, and what it is to the detectors.
+    """How to compare a call's results, and what it is to the detectors; for any tool not in ``SPECIAL``, nothing.
 
     ``declared`` is what the settings say about the tool (SPEC 11.2): ``plain`` takes the name's special treatment as
     poller or send away; results of ``process`` and ``wait`` are compared by their rows all the same.
