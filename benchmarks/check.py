@@ -80,8 +80,9 @@ def _unwanted() -> float:
 
 def _peer(size: int) -> float:
     """The core to the fastest peer that compares results."""
-    timings = result_size.compared(Form.TEXT, size, Movement.PROGRESSING, result_size.comparing(), rounds=5)
-    rival = result_size.fastest(timings)
+    others = result_size.comparing()
+    timings = result_size.compared(Form.TEXT, size, Movement.PROGRESSING, others, rounds=5)
+    rival = result_size.fastest(timings, others)
     return timings.best_ratio(ours.CORE, rival) if rival else 0.0
 
 

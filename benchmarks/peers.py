@@ -28,13 +28,14 @@ Runner = Callable[[Sequence[Call]], Callable[[], int]]
 
 
 class Peer(Struct, frozen=True):
-    """Another guard. ``timed_call`` says which of its methods are timed."""
+    """Another guard. ``timed_call`` says which of its methods are timed; ``text_only``: it takes results as text."""
 
     package: str
     module: str
     timed_call: str
     adapter: Callable[[ModuleType], Runner]
     variant: str = ""
+    text_only: bool = False
 
     @property
     def name(self) -> str:
@@ -240,13 +241,13 @@ def _fuse(module: ModuleType) -> Runner:
 PEERS: tuple[Peer, ...] = (
     Peer("magicrails", "magicrails", "record_call", _magicrails),
     Peer("magicrails", "magicrails", "record_call + record_state(result)", _magicrails_state, "results as state"),
-    Peer("loop-guardrail", "loop_guardrail", "before_call + after_call", _controller),
-    Peer("able-harness-kit", "able_harness_kit.loop_guard", "wrap_tool_call of the progress-aware guard", _able),
+    Peer("loop-guardrail", "loop_guardrail", "before_call + after_call", _controller, text_only=True),
+    Peer("able-harness-kit", "able_harness_kit.loop_guard", "wrap_tool_call of the progress-aware guard", _able, text_only=True),
     Peer("aura-guard", "aura_guard", "check_tool + record_result", _aura),
     Peer("agentguard47", "agentguard", "LoopGuard.check", _agentguard47),
     Peer("agent-watchdog", "agent_watchdog", "record_tool_call", _watchdog),
     Peer("trajectory-fuse", "trajectory_fuse", "check + observe", _fuse),
-    Peer("hermes-agent", "agent.tool_guardrails", "before_call + after_call", _controller),
+    Peer("hermes-agent", "agent.tool_guardrails", "before_call + after_call", _controller, text_only=True),
 )
 
 
@@ -254,6 +255,11 @@ def installed() -> dict[str, Runner]:
     """The adapters of all peers that are installed, by name."""
     logging.getLogger("able_harness_kit").addHandler(logging.NullHandler())
     return {peer.name: runner for peer in PEERS if (runner := peer.load()) is not None}
+
+
+def text_only() -> set[str]:
+    """Names of the peers that take results as text."""
+    return {peer.name for peer in PEERS if peer.text_only}
 
 
 def missing() -> list[str]:
