@@ -242,7 +242,7 @@ PEERS: tuple[Peer, ...] = (
     Peer("magicrails", "magicrails", "record_call", _magicrails),
     Peer("magicrails", "magicrails", "record_call + record_state(result)", _magicrails_state, "results as state"),
     Peer("loop-guardrail", "loop_guardrail", "before_call + after_call", _controller, text_only=True),
-    Peer("able-harness-kit", "able_harness_kit.loop_guard", "wrap_tool_call of the progress-aware guard", _able, text_only=True),
+    Peer("able-harness-kit", "able_harness_kit.loop_guard", "progress-aware wrap_tool_call", _able, text_only=True),
     Peer("aura-guard", "aura_guard", "check_tool + record_result", _aura),
     Peer("agentguard47", "agentguard", "LoopGuard.check", _agentguard47),
     Peer("agent-watchdog", "agent_watchdog", "record_tool_call", _watchdog),
