@@ -1,0 +1,225 @@
+"""loopguard in pydantic-ai-slim 2.68, with the real package and a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
+
+from pydantic_ai import Agent, ModelRetry, Tool
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ModelContextWindowExceededError, RetryModelRequest, ToolFailed
+from pydantic_ai.messages import CompactionPart, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import FunctionModel
+from scenarios import FAIL, LOOK, ON, UNSET, Bench, Played, Reply, Scenarios, ToolFailure
+
+from loopguard_plugin.hosts import pydantic_ai as host
+from loopguard_plugin.hosts._shared import Config
+from loopguard_plugin.hosts.pydantic_ai import Adapter, TurnEnded, attach
+
+Scripted = Reply | Exception | list[Any]
+
+
+class Script:
+    """Answers from a list, and keeps the tool results that it was shown."""
+
+    def __init__(self, *replies: Scripted) -> None:
+        self.replies: list[Scripted] = list(replies)
+        self.requests: list[list[str]] = []
+        self.messages: list[Any] = []
+
+    def __call__(self, messages: list[Any], info: Any) -> ModelResponse:
+        self.messages = messages
+        reply = self.replies[len(self.requests)]
+        self.requests.append(returns(messages))
+        if isinstance(reply, Exception):
+            raise reply
+        if isinstance(reply, str):
+            return ModelResponse(parts=[TextPart(reply)])
+        turn = len(self.requests)
+        return ModelResponse(
+            parts=[
+                ToolCallPart(one[0], one[1], tool_call_id=f"c{turn}-{at}") if isinstance(one, tuple) else one
+                for at, one in enumerate(reply)
+            ]
+        )
+
+
+def returns(messages: Sequence[Any]) -> list[str]:
+    parts = [part for message in messages for part in message.parts]
+    return [part.model_response_str() for part in parts if isinstance(part, ToolReturnPart)]
+
+
+def failing(function: Callable[..., str], *args: object) -> str:
+    """Pydantic AI shows the model only failures of this class; it prefixes nothing."""
+    try:
+        return function(*args)
+    except ToolFailure as error:
+        raise ToolFailed(str(error)) from error
+
+
+def tools(bench: Bench) -> list[Tool[None]]:
+    async def wait(seconds: float, fail: bool) -> str:
+        await asyncio.sleep(seconds)
+        return failing(bench.wait_or_fail, fail)
+
+    def fail(path: str) -> str:
+        return failing(bench.fail, path)
+
+    functions = {"look": bench.look, "tick": bench.tick, "fail": fail, "meet": bench.meet, "wait": wait}
+    return [Tool(function, name=name) for name, function in functions.items()]
+
+
+def agent_with(script: Script, bench: Bench, *capabilities: Any, **more: Any) -> Agent[None, Any]:
+    make: Any = Agent  # overloads decide its type parameters
+    agent: Agent[None, Any] = make(
+        FunctionModel(script), tools=tools(bench), capabilities=list(capabilities), retries=50, **more
+    )
+    return agent
+
+
+class TestPydanticAI(Scenarios):
+    def new_adapter(self, config: Config) -> Adapter:
+        return Adapter(config)
+
+    def play(self, adapter: Any, *turns: Sequence[Reply], session: str = "s", bench: Bench | None = None) -> Played:
+        bench, script = bench or Bench(), Script()
+        history: list[Any] = []
+        agent = agent_with(script, bench, *([adapter] if adapter is not None else []))
+        for number, turn in enumerate(turns):
+            script.replies[len(script.requests) :] = turn
+            code: str | None = None
+            try:
+                running = agent.run(f"question {number}", message_history=history, conversation_id=session)
+                result = asyncio.run(running)  # run_sync leaves its event loop open in a thread
+                history, final = result.all_messages(), str(result.output)
+            except TurnEnded as ended:
+                history, final, code = script.messages, str(ended), str(ended.code)
+        return Played(bench, script.requests, final, code)
+
+
+def test_example() -> None:
+    """The example in the module's docstring runs as it is written."""
+    assert doctest.testmod(host, raise_on_error=True).attempted > 0
+
+
+def test_attach_puts_the_adapter_last() -> None:
+    """So that it sees what happens before other capabilities change it."""
+    capabilities: list[Any] = [Trim()]
+    adapter = attach(capabilities, UNSET)
+    assert capabilities[-1] is adapter
+    with pytest.raises(TurnEnded, match="failed 3 times"):
+        agent_with(Script(*[FAIL] * 3), Bench(), *capabilities).run_sync("go")
+
+
+class Trim(AbstractCapability[Any]):
+    """Recovers from an overflow by asking again."""
+
+    async def on_model_request_error(self, ctx: Any, *, request_context: Any, error: Exception) -> ModelResponse:
+        if isinstance(error, ModelContextWindowExceededError):
+            raise RetryModelRequest()
+        raise error
+
+
+OVERFLOW = ModelContextWindowExceededError("scripted", "too long")
+
+
+@pytest.mark.parametrize(
+    "compacted",
+    [
+        pytest.param([OVERFLOW, LOOK], id="overflow"),
+        pytest.param(
+            [[CompactionPart("so far: nothing", provider_name="scripted"), ToolCallPart("look", {"path": "a"})]],
+            id="provider-compacts",
+        ),
+    ],
+)
+def test_loop_after_compaction_ends(compacted: list[Scripted]) -> None:
+    """Three identical calls after a compaction end the turn, with default settings; without loopguard they go on."""
+    script: list[Scripted] = [LOOK, LOOK, *compacted, *[LOOK] * 8, "done"]
+    bench = Bench()
+    with pytest.raises(TurnEnded) as ended:
+        agent_with(Script(*script), bench, Trim(), Adapter(UNSET)).run_sync("go")
+    assert ended.value.code == "compaction_loop_persisted"
+    assert len(bench.ran) == 2 + 3
+    bench = Bench()
+    assert agent_with(Script(*script), bench, Trim()).run_sync("go").output == "done"
+    assert len(bench.ran) == 2 + 9
+
+
+def test_a_run_without_a_prompt_goes_on() -> None:
+    """A run that is taken up from its history, as after a crash, still has its two failures."""
+    bench = Bench()
+    script = Script(FAIL, FAIL, RuntimeError("the network is down"), FAIL, "never said")
+    agent = agent_with(script, bench, Adapter(UNSET))
+    with pytest.raises(RuntimeError, match="network"):
+        agent.run_sync("go")
+    with pytest.raises(TurnEnded, match="failed 3 times"):
+        agent.run_sync(message_history=script.messages)
+    assert len(bench.ran) == 3
+
+
+def test_an_ended_turn_has_a_whole_history() -> None:
+    """Every call has its result in the history of an ended run, refused ones their reason."""
+    from pydantic_ai import capture_run_messages
+
+    with capture_run_messages() as messages, pytest.raises(TurnEnded):
+        agent_with(Script(*[LOOK] * 22, "never said"), Bench(), Adapter(ON)).run_sync("go")
+    last = messages[-1]
+    assert isinstance(last, ModelRequest)
+    assert "was not run" in returns([last])[0]
+    assert len(returns(messages)) == 22
+
+
+@pytest.mark.parametrize(
+    ("value", "noted"),
+    [
+        pytest.param({"files": 0}, lambda content, note: content == {"files": 0, "loopguard_note": note}, id="object"),
+        pytest.param(7, lambda content, note: content == [7, note], id="number"),
+        pytest.param(["a", "b"], lambda content, note: content == ["a", "b", note], id="list"),
+    ],
+)
+def test_notes_fit_the_kind_of_result(value: Any, noted: Callable[[Any, str], bool]) -> None:
+    """Whatever a tool returns, the model gets the note, and the result's own content stays."""
+    script = Script(*[[("value", {})]] * 11, "done")
+    Agent(FunctionModel(script), tools=[Tool(lambda: value, name="value")], capabilities=[Adapter(ON)]).run_sync("go")
+    parts = [part for message in script.messages for part in message.parts if isinstance(part, ToolReturnPart)]
+    content: Any = parts[-1].content
+    note = content["loopguard_note"] if isinstance(content, dict) else content[-1]
+    assert note.startswith("[loopguard]")
+    assert noted(content, note)
+    assert parts[-2].content == value
+
+
+def test_model_retries_count() -> None:
+    """A tool that asks the model to retry, with the same words three times, ends the turn."""
+
+    def picky() -> str:
+        raise ModelRetry("no such path")
+
+    script = Script(*[[("picky", {})]] * 6, "never said")
+    agent = Agent(FunctionModel(script), tools=[picky], retries=9, capabilities=[Adapter(UNSET)])
+    with pytest.raises(TurnEnded, match="no such path"):
+        agent.run_sync("go")
+
+
+def test_structured_output_is_left_alone() -> None:
+    """An agent that answers with an output tool does so with the guard on."""
+    bench = Bench()
+    script = Script(LOOK, [("final_result", {"response": 3})])
+    assert agent_with(script, bench, Adapter(ON), output_type=int).run_sync("go").output == 3
+
+
+def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that was never tested gives an error with the supported range, at import."""
+    import importlib
+    import importlib.metadata
+
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.0.0")
+    with pytest.raises(ImportError, match=r"pydantic-ai-slim >=2\.68,<2\.69, found 3\.0\.0"):
+        importlib.reload(host)
