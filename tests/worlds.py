@@ -7,6 +7,7 @@ a world and Hypothesis can shrink it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 from typing import TypeAlias
 
 from helpers import compaction, message, settle, start
@@ -265,3 +266,26 @@ def events_of(plan: list[Step]) -> list[Event]:
     for step in plan:
         world.take(step)
     return world.events
+
+
+def seeded(seed: int) -> tuple[dict[str, object], list[Event]]:
+    """Settings and events of one world by its number; drawn evenly, which Hypothesis does not."""
+    random = Random(seed)
+    loop_detection: dict[str, object] = {
+        "enabled": random.choice([True] * 6 + [None, False]),
+        "historySize": random.choice([3, 4, 5, 6, 7, 8, 10, 12, 14, 30, 30]),
+        "warningThreshold": random.randint(1, 4),
+        "criticalThreshold": random.randint(2, 9),
+        "unknownToolThreshold": random.randint(1, 5),
+        "globalCircuitBreakerThreshold": random.choice([3, 5, 7, 9, 30, 30, 30, 30]),
+        "detectors": {
+            name: random.random() < 0.75
+            for name in ("genericRepeat", "knownPollNoProgress", "pingPong", "argumentChurn")
+        },
+        "postCompactionGuard": {"windowSize": random.randint(1, 4)},
+    }
+    plan = [
+        (random.choice(WHAT), random.randint(0, 7), random.randint(0, 63), random.randint(0, 63))
+        for _ in range(random.randint(5, 60))
+    ]
+    return loop_detection, events_of(plan)
