@@ -6,10 +6,7 @@ marked, and nothing raises out of here.
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import functools
-import pathlib
 import re
 import types
 from collections import deque
@@ -34,6 +31,10 @@ def content_of(value: object) -> bytes | None:
         for family, content in _CONTENTS:
             if issubclass(cls, family):
                 return content(value)
+        if hasattr(cls, "__fspath__"):
+            return _text(cls.__fspath__(value))
+        if any(base.__module__ in _SPOKEN for base in cls.__mro__):
+            return _text(value)
         if cls.__module__ not in ("builtins", "array", "numpy"):
             return None
         view = memoryview(value)  # type: ignore[arg-type]  # arrays export their memory; most others raise TypeError
@@ -111,6 +112,10 @@ def read(value: object, name: str) -> object:
         return _UNREADABLE
 
 
+# Modules of the standard library whose values say all they are as text. By name, for importing them costs more than
+# the whole package.
+_SPOKEN: Final = frozenset(("datetime", "decimal", "fractions", "ipaddress", "uuid", "zoneinfo"))
+
 # Any: each of these gets values of its own types only.
 
 
@@ -133,8 +138,7 @@ def _pattern(value: Any) -> bytes:
 
 _CONTENTS: Final[tuple[tuple[type | tuple[type, ...], Callable[[Any], bytes]], ...]] = (
     ((bytes, bytearray, memoryview), _raw),
-    ((datetime.date, datetime.time, datetime.timedelta, datetime.timezone), _text),
-    ((decimal.Decimal, complex, range, pathlib.PurePath), _text),
+    ((complex, range), _text),
     (re.Pattern, _pattern),
     ((type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType), _name),
 )

@@ -30,7 +30,8 @@ _DIGITS_ALIKE: Final = bytes(ord("0") if chr(code) in "0123456789" else 0 for co
 _GROUP: Final = re.compile(b"0(?:[^0]?0)*+")  # digits at most one character apart: no span reaches over more
 _AFTER: Final = 9  # characters after the last digit that matter: white space, `minutes`, and one that ends the word
 _WORD: Final = 8  # characters of `attempt`, and one before
-_RUN: Final = "".join(char for code in range(0x3001) if (char := chr(code)).isspace()) + "#:="
+_SPACES: Final = (*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029)
+_RUN: Final = "".join(map(chr, (*_SPACES, 0x202F, 0x205F, 0x3000))) + "#:="  # every white space, and three more
 _ENDS: Final = frozenset("tTyYdD")  # of attempt, retry, pid
 
 
