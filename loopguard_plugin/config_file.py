@@ -62,16 +62,25 @@ def read_config(path: str | os.PathLike[str]) -> bytes:
 
 def load_config_bytes(data: bytes, file: str | None = None) -> Settings:
     """The settings in the contents of a file; ``file`` is only for errors. Raises :class:`SettingsError`, no other."""
+    return _parsed(decode_config(data, file), file)
+
+
+def load_config_text(text: str, file: str | None = None) -> Settings:
+    """The settings in a text of JSON5; ``file`` is only for errors. Raises :class:`SettingsError`, nothing else."""
+    return _parsed(_decoded(text, file), file)
+
+
+def decode_config(data: bytes, file: str | None = None) -> object:
+    """What the contents of a file say, whoever's it is. Raises :class:`SettingsError` where they are not JSON5."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line, column = _place(data[: error.start].decode("utf-8", "replace"), len(data))
         raise SettingsError((Problem("", "not UTF-8 text", line=line, column=column),), file) from error
-    return load_config_text(text, file)
+    return _decoded(text, file)
 
 
-def load_config_text(text: str, file: str | None = None) -> Settings:
-    """The settings in a text of JSON5; ``file`` is only for errors. Raises :class:`SettingsError`, nothing else."""
+def _decoded(text: str, file: str | None) -> object:
     text = text.removeprefix("\ufeff")
     try:
         decoded: object = pyjson5.decode(text, maxdepth=MAX_DEPTH)
@@ -80,6 +89,10 @@ def load_config_text(text: str, file: str | None = None) -> Settings:
         raise SettingsError((_problem(text, error.args),), file) from None
     except (ValueError, TypeError, OverflowError, RecursionError, UnicodeError) as error:
         raise SettingsError((Problem("", f"not JSON5: {type(error).__name__}"),), file) from None
+    return decoded
+
+
+def _parsed(decoded: object, file: str | None) -> Settings:
     try:
         return parse_settings(decoded)
     except SettingsError as error:

@@ -44,9 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report(settings: Settings, agent: str | None) -> Iterator[str]:
-    yield f"settings for {_whom(settings, agent)}"
+    yield f"settings for {whom(settings, agent)}"
     yield ""
-    yield from _guards(settings, agent)
+    yield from guards(settings, agent)
     yield ""
     yield from _values(settings.resolve(agent))
     yield f"  maxRuns                        {settings.max_runs}"
@@ -57,6 +57,12 @@ def _report(settings: Settings, agent: str | None) -> Iterator[str]:
         yield f"other agents in the file: {', '.join(others)} (--agent ID shows one)"
     if settings.adjustments or settings.notices:
         yield ""
+        yield from concerns(settings)
+
+
+def concerns(settings: Settings) -> Iterator[str]:
+    """What is not used as given, or weighty."""
+    if settings.adjustments or settings.notices:
         yield "to be aware of:"
     for change in settings.adjustments:
         given, used = str(change.given).lower(), str(change.used).lower()
@@ -66,7 +72,8 @@ def _report(settings: Settings, agent: str | None) -> Iterator[str]:
         yield f"  {notice.path}: {notice.what}"
 
 
-def _whom(settings: Settings, agent: str | None) -> str:
+def whom(settings: Settings, agent: str | None) -> str:
+    """Whose settings they are."""
     if agent is not None:
         return f"agent {agent}" if agent in settings.agent_ids else f"agent {agent} (not in the file: the global ones)"
     if settings.default_agent is not None:
@@ -74,7 +81,7 @@ def _whom(settings: Settings, agent: str | None) -> str:
     return "events that name no agent: the global ones"
 
 
-def _guards(settings: Settings, agent: str | None) -> Iterator[str]:
+def guards(settings: Settings, agent: str | None) -> Iterator[str]:
     """Each guard, whether it is on, and which key decides that."""
     if not settings.plugin_enabled:
         off = "plugins.entries.loopguard.enabled is false: every event passes"
