@@ -14,6 +14,7 @@ observe mode only would have done has ``observed`` true.
 ``loopguard.blocks``            detector, agent       batches refused
 ``loopguard.ends``              detector, agent,      turns ended
                                 code
+``loopguard.unsettled``         agent                 calls that never settled before their run went on
 ``loopguard.decision.duration`` event                 seconds that the guard took over one event (histogram)
 ``loopguard.runs``                                    runs remembered now
 ``loopguard.errors``                                  failures inside the guard, whose events passed unjudged
@@ -30,7 +31,7 @@ from weakref import WeakSet
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
 
 from . import __version__
-from .answers import BatchBlocked, NoteEmitted, RunEnded, Step
+from .answers import BatchBlocked, CallsUnsettled, NoteEmitted, RunEnded, Step
 from .logs import event_name
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Metrics:
         self._notes = meter.create_counter("loopguard.notes", "{note}", "Warnings appended to a result.")
         self._blocks = meter.create_counter("loopguard.blocks", "{batch}", "Batches refused.")
         self._ends = meter.create_counter("loopguard.ends", "{turn}", "Turns ended.")
+        self._unsettled = meter.create_counter("loopguard.unsettled", "{call}", "Calls whose settlement never came.")
         self._seconds = meter.create_histogram(
             "loopguard.decision.duration",
             "s",
@@ -82,6 +84,8 @@ class Metrics:
                 self._blocks.add(1, _who(fact))
             elif isinstance(fact, RunEnded):
                 self._ends.add(1, {**_who(fact), "code": str(fact.code)})
+            elif isinstance(fact, CallsUnsettled):
+                self._unsettled.add(fact.calls, {"agent": fact.agent_id} if fact.agent_id else {})
 
     def failed(self) -> None:
         """Something failed inside a guard."""

@@ -76,6 +76,17 @@ def test_notes_blocks_and_ends_are_counted_by_detector_and_agent(meter: Meter) -
     assert meter.numbers("loopguard.errors") == {}
 
 
+def test_what_observe_mode_would_have_done_is_told_apart(meter: Meter) -> None:
+    """The same numbers, with an attribute of their own: whoever counts blocks does not count those."""
+    config: dict[str, object] = {"tools": {"loopDetection": {"enabled": True}}}
+    config["plugins"] = {"entries": {"loopguard": {"config": {"mode": "observe"}}}}
+    guard = LoopGuard(settings_of(config), metrics=meter.metrics)
+    for event in turns(25):
+        guard.feed(event)
+    assert meter.numbers("loopguard.notes") == {"detector=generic_repeat observed=True": 1}
+    assert set(meter.numbers("loopguard.blocks")) == {"detector=generic_repeat observed=True"}
+
+
 def test_events_are_counted_and_timed_by_kind(meter: Meter) -> None:
     """Every judged event counts once, with the agent that it names, and has its time in the histogram."""
     guard = LoopGuard(metrics=meter.metrics)
@@ -97,6 +108,14 @@ def test_events_are_counted_and_timed_by_kind(meter: Meter) -> None:
         assert isinstance(point, HistogramDataPoint)
         assert 0 < point.min <= point.max < 60
         assert point.explicit_bounds[0] < 1e-4, "boundaries that tell microseconds apart"
+
+
+def test_calls_that_never_settle_are_counted(meter: Meter) -> None:
+    """A host that delivers no outcomes shows in a number of its own."""
+    guard = LoopGuard(metrics=meter.metrics)
+    for n in range(5):
+        guard.feed(start(f"c{n}", agent="a"))
+    assert meter.numbers("loopguard.unsettled") == {"agent=a": 4}
 
 
 def test_a_turn_that_ends_is_timed_too(meter: Meter) -> None:
