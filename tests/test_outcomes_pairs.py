@@ -13,7 +13,7 @@ from loopguard_plugin.events import ToolCallSettled, ToolCallStarted, decode_eve
 from loopguard_plugin.settings import parse_settings
 
 PAIRS = [
-    json.loads(line) for line in (Path(__file__).parent / "data/cases/pairs.jsonl").read_text("utf-8").splitlines()
+    json.loads(line) for line in (Path(__file__).parent / "data/pairs.jsonl").read_text("utf-8").splitlines()
 ]
 
 
