@@ -17,7 +17,7 @@ from typing import TypeAlias, cast
 from msgspec import Struct, inspect
 
 from .errors import Problem
-from .settings_model import DOTTED, NOT_BLANK
+from .settings_model import DOTTED, FORMER_KEYS, NOT_BLANK
 
 Problems: TypeAlias = list[Problem]
 Number: TypeAlias = inspect.IntType | inspect.FloatType
@@ -59,9 +59,18 @@ def _fields(info: inspect.StructType, value: object, path: str, problems: Proble
         if field is not None:
             found[field.name] = _value(field.type, inner, here, problems)
         elif info.forbid_unknown_fields:
-            names = ", ".join(sorted(known))
-            problems.append(Problem(here, f"unknown key, expected one of {names}", nearest=_nearest_key(key, info)))
+            problems.append(_unknown(here, key, info))
     return found
+
+
+def _unknown(path: str, key: object, info: inspect.StructType) -> Problem:
+    former = FORMER_KEYS.get(info.cls, {})
+    if isinstance(key, str) and key in former:
+        now = former[key]
+        what = f"an older key, replaced by {now}" if now else "an older key, of no use any more: remove it"
+        return Problem(path, what, nearest=now)
+    names = ", ".join(sorted(field.encode_name for field in info.fields))
+    return Problem(path, f"unknown key, expected one of {names}", nearest=_nearest_key(key, info))
 
 
 def _value(kind: inspect.Type, value: object, path: str, problems: Problems, default: object = None) -> object:
