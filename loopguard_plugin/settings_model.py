@@ -179,8 +179,8 @@ class Agents(Around, frozen=True):
     )
 
 
-# Keys of the first form of tools.loopDetection that gateways documented, and what says the same now; None: nothing does,
-# and nothing need. Repeated failures have a guard of their own, which no key switches (SPEC 4).
+# Keys of the first form of tools.loopDetection that gateways documented, and what says the same now (None: nothing).
+# Repeated failures have a guard of their own, which no key switches (SPEC 4).
 FORMER_KEYS: Mapping[type, Mapping[str, str | None]] = {
     LoopDetection: {"repeatThreshold": "warningThreshold", "detectorCooldownMs": None},
     Detectors: {
