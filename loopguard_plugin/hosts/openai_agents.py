@@ -1,0 +1,417 @@
+"""loopguard in the OpenAI Agents SDK (openai-agents 0.24), as run hooks and tool guardrails.
+
+    >>> import asyncio
+    >>> from agents import Agent, Runner, function_tool
+    >>> from agents.testing import ScriptedModel, function_call
+    >>> from loopguard_plugin.hosts.openai_agents import Adapter, TurnEnded
+    >>>
+    >>> @function_tool
+    ... def read_file(path: str) -> str:
+    ...     raise OSError("no such file")
+    >>> stuck = ScriptedModel([[function_call("read_file", {"path": "a.txt"}, call_id=f"c{n}")] for n in range(9)])
+    >>> agent = Agent(name="reader", model=stuck, tools=[read_file])
+    >>>
+    >>> async def main():
+    ...     try:
+    ...         await Runner.run(agent, "Read a.txt", hooks=Adapter())  # Adapter("gateway.json5"): with settings
+    ...     except TurnEnded as ended:
+    ...         print(str(ended)[:88])
+    ...         print(ended.code)
+    >>> asyncio.run(main())
+    [loopguard] The turn was ended: `read_file` failed 3 times in a row with the same argume
+    repeated_tool_error
+
+One adapter serves any number of runs. Where ``hooks`` is taken already, :func:`attach` puts one into an agent, and
+into all agents that it may hand off to. The turn ends with :class:`TurnEnded`, an ``AgentsException`` like
+``MaxTurnsExceeded``: its ``run_data`` has what came before. A run is one ``Runner.run`` and its own session; resuming
+it with a ``RunState`` in the same process goes on with its counts.
+
+What this host cannot do:
+
+- Guardrails exist on function tools alone. Calls of MCP servers, of hosted, shell, computer, patch and custom tools,
+  and handoffs are counted, but get no note, and a refused batch does not keep them from running; going on ends the run
+  all the same, before any tool of that batch runs.
+- An unknown tool ends the run in this SDK, unless ``RunConfig(tool_not_found_behavior="return_error_to_model")``.
+- A tool's failure reaches the guard as text. It is known by the SDK's own words, and through the tool's
+  ``failure_error_function``; with a ``tool_error_formatter`` of your own, run with ``adapter.run_config(yours)``.
+- Notes are appended to results that are text, or that the SDK would make text of; images and files stay as they are.
+- Only compaction by the model's provider is seen (an output item of that type), not what a session does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ..answers import Blocked, Code, Detector
+from ..errors import TurnEndingError
+from ..events import Status
+from ._shared import Calls, Config, Started, append_note, arguments, fail_open, require, result_text
+
+SUPPORTED: Final = ">=0.24,<0.25"
+
+require("openai-agents", SUPPORTED, "openai-agents")
+
+from agents import (  # noqa: E402  # the version is checked first
+    Agent,
+    AgentHooks,
+    FunctionTool,
+    RunConfig,
+    RunContextWrapper,
+    RunHooks,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+)
+from agents.exceptions import AgentsException  # noqa: E402
+from agents.tool import default_tool_error_function, set_function_tool_failure_error_function  # noqa: E402
+from agents.usage import Usage  # noqa: E402
+
+__all__ = ["Adapter", "TurnEnded", "attach"]
+
+
+class TurnEnded(AgentsException):
+    """loopguard ended the run; the message says why. ``error`` is the guard's own."""
+
+    def __init__(self, error: TurnEndingError) -> None:
+        super().__init__(error.message)
+        self.message = error.message
+        self.error = error
+        self.code: Code = error.code
+        self.detector: Detector = error.detector
+        self.tool = error.tool
+        self.count = error.count
+
+
+class Call(NamedTuple):
+    call_id: str
+    tool: str
+    args: object
+
+
+class Run:
+    """One run between hooks. ``waiting``: places of calls of the batch that have not settled."""
+
+    __slots__ = ("adapter", "batch_id", "calls", "ended", "failures", "handed_off", "session", "started", "waiting")
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.session = uuid.uuid4().hex
+        self.handed_off = False
+        self.batch_id = ""
+        self.calls: Sequence[Call] = ()
+        self.started = Started(())
+        self.waiting: set[int] = set()
+        self.failures: dict[str, Status] = {}
+        self.ended: TurnEndingError | None = None
+
+    def places(self, call_id: str) -> Iterator[int]:
+        """The open calls of that id, in model call order."""
+        return (place for place in sorted(self.waiting) if self.calls[place].call_id == call_id)
+
+
+class Runs:
+    """Runs by their ``Usage``: the one object that hooks and the guardrails of one run have in common."""
+
+    def __init__(self) -> None:
+        self._runs: dict[int, tuple[weakref.ref[Usage], Run]] = {}
+
+    def find(self, context: RunContextWrapper[Any]) -> Run | None:
+        known = self._runs.get(id(context.usage))
+        return known[1] if known is not None and known[0]() is context.usage else None
+
+    def begin(self, context: RunContextWrapper[Any], adapter: Adapter) -> Run:
+        run, key = Run(adapter), id(context.usage)
+        self._runs[key] = weakref.ref(context.usage, functools.partial(self._forget, key)), run
+        return run
+
+    def _forget(self, key: int, gone: weakref.ref[Usage]) -> None:
+        if key in self._runs and self._runs[key][0] is gone:
+            del self._runs[key]
+
+
+RUNS: Final = Runs()
+
+
+class Adapter(RunHooks[Any]):
+    """Run hooks for ``Runner.run(…, hooks=Adapter())``. May serve many agents and runs at once.
+
+    ``config``: path of a JSON5 file, a mapping, ``Settings``, or a ``LoopGuard``. ``agent``: whose settings apply; by
+    default each agent's ``name``. Raises SettingsError for settings that cannot be used.
+    """
+
+    def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
+        self.calls = Calls(config)
+        self._agent = agent
+
+    def run_config(self, base: RunConfig | None = None) -> RunConfig:
+        """``base`` with a ``tool_error_formatter`` around its own, through which failures are known for certain."""
+        config = base if base is not None else RunConfig()
+        return dataclasses.replace(config, tool_error_formatter=_telling(config.tool_error_formatter))
+
+    async def on_agent_start(self, context: Any, agent: Any) -> None:
+        self._agent_start(context, agent)
+
+    async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
+        self._handoff(context)
+
+    async def on_llm_start(self, context: Any, agent: Any, system_prompt: str | None, input_items: Any) -> None:
+        """The model is about to be asked. Raises :class:`TurnEnded` instead, where the turn ends."""
+        ended = self._settle_rest(context, agent, input_items)
+        if ended is not None:
+            raise TurnEnded(ended)
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        """The model has answered: admit all its calls, or refuse all of them. Raises :class:`TurnEnded`."""
+        ended = self._start(context, agent, response)
+        if ended is not None:
+            raise TurnEnded(ended)
+
+    @fail_open()
+    def _agent_start(self, context: RunContextWrapper[Any], agent: Agent[Any]) -> None:
+        """A run begins with a user's message; one agent that takes over from another has none."""
+        _protect(agent)
+        run = RUNS.find(context)
+        if run is None or not run.handed_off:
+            run = run if run is not None and run.adapter is self else RUNS.begin(context, self)
+            self.calls.user_message(run.session, agent=self._of(agent))
+        run.handed_off = False
+
+    @fail_open()
+    def _handoff(self, context: RunContextWrapper[Any]) -> None:
+        self._run(context).handed_off = True
+
+    @fail_open()
+    def _start(self, context: RunContextWrapper[Any], agent: Agent[Any], response: Any) -> TurnEndingError | None:
+        run = self._run(context)
+        if any(_field(item, "type") == "compaction" for item in response.output):
+            self.calls.compacted(run.session, agent=self._of(agent))
+        run.calls = tuple(_calls(response.output))
+        run.waiting = set(range(len(run.calls)))
+        run.failures.clear()
+        run.batch_id, run.started = uuid.uuid4().hex, Started(())
+        if run.calls:
+            run.started = self.calls.starts(run.session, run.calls, batch_id=run.batch_id, agent=self._of(agent))
+        return run.started.error
+
+    @fail_open()
+    def _settle_rest(
+        self, context: RunContextWrapper[Any], agent: Agent[Any], items: Sequence[object] | str
+    ) -> TurnEndingError | None:
+        """Settle what no guardrail has seen: unknown tools, other kinds of tools, failures that passed them by."""
+        run = self._run(context)
+        for item in items if run.waiting and not isinstance(items, str) else ():
+            if str(_field(item, "type")).endswith("_output"):
+                call_id = str(_field(item, "call_id"))
+                for place in list(run.places(call_id))[:1]:
+                    self.settle(run, place, _field(item, "output"), agent, deliverable=False)
+        ended, run.ended = run.ended, None
+        return ended
+
+    def settle(
+        self, run: Run, place: int, output: object, agent: Agent[Any], *, deliverable: bool = True
+    ) -> str | None:
+        """Settle one call; returns the note, where there is one."""
+        call = run.calls[place]
+        status = run.failures.get(call.call_id) or _failure(call.tool, output)
+        if place < len(run.started.answers) and isinstance(run.started.answers[place], Blocked) and not deliverable:
+            status = None  # a tool without guardrails ran in spite of the refusal
+        run.waiting.discard(place)
+        told = result_text(output) if isinstance(output, str) and status is None else output
+        answer, ended = self.calls.settle(
+            run.session,
+            call.call_id,
+            call.tool,
+            batch_id=run.batch_id,
+            agent=self._of(agent),
+            index=place,
+            result=None if status is not None else told,
+            error=told if status is not None else None,
+            status=status,
+            args=call.args,
+            deliverable=deliverable,
+        )
+        run.ended = run.ended or ended
+        return answer.note
+
+    def _run(self, context: RunContextWrapper[Any]) -> Run:
+        return RUNS.find(context) or RUNS.begin(context, self)
+
+    def _of(self, agent: Agent[Any]) -> str | None:
+        return self._agent if self._agent is not None else agent.name
+
+
+class AgentSide(AgentHooks[Any]):
+    """One agent's hooks: the adapter, then the hooks that the agent had."""
+
+    def __init__(self, adapter: Adapter, inner: AgentHooks[Any] | None) -> None:
+        self.adapter = adapter
+        self.inner: AgentHooks[Any] = inner if inner is not None else AgentHooks()
+
+    async def on_start(self, context: Any, agent: Any) -> None:
+        await self.adapter.on_agent_start(context, agent)
+        await self.inner.on_start(context, agent)
+
+    async def on_end(self, context: Any, agent: Any, output: Any) -> None:
+        await self.inner.on_end(context, agent, output)
+
+    async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
+        await self.adapter.on_handoff(context, source, agent)
+        await self.inner.on_handoff(context, agent, source)
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+        await self.inner.on_tool_start(context, agent, tool)
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+        await self.inner.on_tool_end(context, agent, tool, result)
+
+    async def on_llm_start(self, context: Any, agent: Any, system_prompt: str | None, input_items: Any) -> None:
+        await self.adapter.on_llm_start(context, agent, system_prompt, input_items)
+        await self.inner.on_llm_start(context, agent, system_prompt, input_items)
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        await self.inner.on_llm_end(context, agent, response)
+        await self.adapter.on_llm_end(context, agent, response)
+
+
+ALLOW: Final = ToolGuardrailFunctionOutput.allow
+
+
+@fail_open(ALLOW())
+def _before_tool(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+    """Keep a call of a refused batch from running."""
+    run = RUNS.find(data.context)
+    for place in list(run.places(data.context.tool_call_id))[:1] if run is not None else ():
+        answer = run.started.answers[place] if run is not None and run.started.answers else None
+        if run is not None and isinstance(answer, Blocked):
+            run.waiting.discard(place)
+            run.adapter.calls.settle(
+                run.session,
+                run.calls[place].call_id,
+                run.calls[place].tool,
+                batch_id=run.batch_id,
+                index=place,
+                status=Status.BLOCKED,
+            )
+            return ToolGuardrailFunctionOutput.reject_content(answer.reason)
+    return ALLOW()
+
+
+@fail_open(ALLOW())
+def _after_tool(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+    """Settle a call, and append the note where there is one."""
+    run = RUNS.find(data.context)
+    for place in list(run.places(data.context.tool_call_id))[:1] if run is not None else ():
+        textual = _textual(data.output)
+        note = run.adapter.settle(run, place, data.output, data.agent, deliverable=textual) if run is not None else None
+        if note is not None and textual:
+            return ToolGuardrailFunctionOutput.reject_content(str(append_note(str(data.output), note)))
+    return ALLOW()
+
+
+BEFORE: Final[ToolInputGuardrail[Any]] = ToolInputGuardrail(_before_tool, name="loopguard")
+AFTER: Final[ToolOutputGuardrail[Any]] = ToolOutputGuardrail(_after_tool, name="loopguard")
+
+
+def _protect(agent: Agent[Any]) -> None:
+    """Put our guardrails on an agent's function tools, once each. They do nothing in runs without an adapter."""
+    for tool in agent.tools:
+        if isinstance(tool, FunctionTool) and BEFORE not in (tool.tool_input_guardrails or ()):
+            tool.tool_input_guardrails = [BEFORE, *(tool.tool_input_guardrails or ())]
+            tool.tool_output_guardrails = [*(tool.tool_output_guardrails or ()), AFTER]
+            own = getattr(tool, "_failure_error_function", None)
+            if own is not None:
+                set_function_tool_failure_error_function(tool, _flagging(own))
+
+
+def _flagging(own: Callable[[Any, Exception], Any]) -> Callable[[Any, Exception], Any]:
+    """A tool's own ``failure_error_function``, through which a failure is known."""
+
+    @functools.wraps(own)
+    def flagging(context: Any, error: Exception) -> Any:
+        _flag(context, getattr(context, "tool_call_id", None), Status.ERROR)
+        return own(context, error)
+
+    return flagging
+
+
+def _telling(own: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    """A ``tool_error_formatter`` around a user's own."""
+    kinds = {"tool_not_found": Status.UNKNOWN_TOOL, "approval_rejected": Status.DENIED}
+
+    def telling(args: Any) -> Any:
+        _flag(args.run_context, args.call_id, kinds.get(args.kind, Status.ERROR))
+        return own(args) if own is not None else None
+
+    return telling
+
+
+@fail_open()
+def _flag(context: RunContextWrapper[Any], call_id: str | None, status: Status) -> None:
+    run = RUNS.find(context)
+    if run is not None and call_id is not None:
+        run.failures[call_id] = status
+
+
+def _failure(tool: str, output: object) -> Status | None:
+    """A failure known by the SDK's own words."""
+    if not isinstance(output, str):
+        return None
+    if output == f"Tool '{tool}' not found.":
+        return Status.UNKNOWN_TOOL
+    if output == default_tool_error_function(_NOBODY, Exception()) or output.startswith(
+        f"Tool '{tool}' timed out after"
+    ):
+        return Status.ERROR
+    return None
+
+
+_NOBODY: Final[RunContextWrapper[Any]] = RunContextWrapper(context=None)
+
+
+def _textual(output: object) -> bool:
+    """Whether the SDK sends this as text; it has kinds of its own for images and files."""
+    return isinstance(output, (str, int, float)) or (isinstance(output, dict) and "type" not in output)
+
+
+def _field(item: object, name: str) -> object:
+    """A field of an item that is a mapping in the input and an object in the output."""
+    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+
+def _calls(output: Sequence[object]) -> Iterator[Call]:
+    """The calls of a response that the SDK will run, in model call order, whatever their kind."""
+    for item in output:
+        kind, call_id = str(_field(item, "type")), _field(item, "call_id")
+        if kind.endswith("_call") and isinstance(call_id, str):
+            args = next((value for name in _ARGUMENTS if (value := _field(item, name)) is not None), None)
+            yield Call(call_id, str(_field(item, "name") or kind.removesuffix("_call")), arguments(args))
+
+
+_ARGUMENTS: Final = ("arguments", "input", "action", "actions", "operation")
+
+
+def attach(target: Agent[Any], config: Config = None, *, agent: str | None = None) -> Adapter:
+    """Put an adapter into an agent's own hooks, and into those of all agents that it may hand off to; returns it."""
+    adapter = Adapter(config, agent=agent)
+    _attach(target, adapter)
+    return adapter
+
+
+def _attach(target: Agent[Any], adapter: Adapter) -> None:
+    todo, done = [target], set()
+    while todo:
+        one = todo.pop()
+        if id(one) not in done:
+            done.add(id(one))
+            one.hooks = AgentSide(adapter, one.hooks)
+            for handoff in one.handoffs:
+                to = handoff if isinstance(handoff, Agent) else handoff._agent_ref and handoff._agent_ref()
+                if isinstance(to, Agent):
+                    todo.append(to)
