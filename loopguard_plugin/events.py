@@ -162,46 +162,66 @@ def check(event: object) -> None:
     """Raise :class:`EventError` unless this is one of the four events with fields of the right types.
 
     Contents (``args``, ``result``, ``error``, ``outcome_identity``) may be anything; :func:`check_batch` looks at a
-    ``batch`` list. Written out field by field: it runs on every event.
+    ``batch`` list.
     """
+    check_types(event)
+    if not event.session_key.strip():  # type: ignore[attr-defined]  # every event has one
+        raise EventError("session_key", "must not be blank")
+
+
+def check_types(event: Any) -> None:
+    """As :func:`check`, but a blank ``session_key`` passes: whoever makes a session looks at that.
+
+    It runs on every event, so the ordinary one goes through in a few comparisons of classes.
+    """
+    kind = event.__class__
+    if (
+        (kind is ToolCallStarted or kind is ToolCallSettled)
+        and event.session_key.__class__ is str
+        and event.call_id.__class__ is str
+        and event.tool.__class__ is str
+        and (event.run_id is None or event.run_id.__class__ is str)
+        and event.index is None
+        and (event.batch_id is None or event.batch_id.__class__ is str)
+        and (event.agent_id is None or event.agent_id.__class__ is str)
+        and (
+            event.continues is None
+            if kind is ToolCallStarted
+            else event.status is None and event.deliverable is True
+        )
+    ):
+        return
+    _check_fields(event)
+
+
+def _check_fields(event: object) -> None:
+    """Field by field, with a word on what is wrong."""
     if not isinstance(event, (ToolCallStarted, ToolCallSettled, CompactionRetry, UserMessageCommitted)):
         raise EventError("type", f"expected one of the four events, got {type(event).__name__}")
-    session_key = event.session_key
-    if session_key.__class__ is not str:
-        _need_text(session_key, "session_key")
-    if not session_key or session_key.isspace():
-        raise EventError("session_key", "must not be blank")
-    if event.run_id is not None and event.run_id.__class__ is not str:
-        _need_text(event.run_id, "run_id")
-    if event.agent_id is not None and event.agent_id.__class__ is not str:
-        _need_text(event.agent_id, "agent_id")
+    _need_text(event.session_key, "session_key")
+    _may_be_text(event, "run_id", "agent_id", "batch_id", "continues", "message_id")
     if isinstance(event, (ToolCallStarted, ToolCallSettled)):
-        _check_call(event)
-    elif isinstance(event, UserMessageCommitted):
-        if event.message_id is not None:
-            _need_text(event.message_id, "message_id")
-        if not isinstance(event.kind, str) or event.kind not in _KINDS:
-            raise EventError("kind", f"expected one of {', '.join(MessageKind)}, got {_brief(event.kind)}")
-
-
-def _check_call(event: ToolCallStarted | ToolCallSettled) -> None:
-    if event.call_id.__class__ is not str:
         _need_text(event.call_id, "call_id")
-    if event.tool.__class__ is not str:
         _need_text(event.tool, "tool")
-    if event.batch_id is not None and event.batch_id.__class__ is not str:
-        _need_text(event.batch_id, "batch_id")
-    index = event.index
-    if index is not None and (index.__class__ is not int or index < 0):
-        raise EventError("index", f"expected a whole number from 0, got {_brief(index)}")
-    if isinstance(event, ToolCallStarted):
-        if event.continues is not None:
-            _need_text(event.continues, "continues")
-    else:
+        index = event.index
+        if index is not None and (index.__class__ is not int or index < 0):
+            raise EventError("index", f"expected a whole number from 0, got {_brief(index)}")
+    if isinstance(event, ToolCallSettled):
         if event.status is not None and (not isinstance(event.status, str) or event.status not in _STATUSES):
             raise EventError("status", f"expected one of {', '.join(Status)}, got {_brief(event.status)}")
         if event.deliverable is not True and event.deliverable is not False:
             raise EventError("deliverable", f"expected true or false, got {_brief(event.deliverable)}")
+    elif isinstance(event, UserMessageCommitted) and (
+        not isinstance(event.kind, str) or event.kind not in _KINDS
+    ):
+        raise EventError("kind", f"expected one of {', '.join(MessageKind)}, got {_brief(event.kind)}")
+
+
+def _may_be_text(event: object, *names: str) -> None:
+    for name in names:
+        value = getattr(event, name, None)
+        if value is not None:
+            _need_text(value, name)
 
 
 def check_batch(batch: object) -> None:

@@ -68,13 +68,15 @@ class Note(Struct, frozen=True):
 
 Order: TypeAlias = tuple[int, int]
 
+FIRST: Final = (0, 0)
+
 
 class Slot(Struct, eq=False):
     """One call of a batch, and all verdicts on it.
 
     ``order``: (index, arrival) in the batch; ``warning`` is fixed when the call starts and ``note`` when it settles;
-    ``ending`` is the error that its start or its settlement raised, kept to answer a redelivery alike; ``armed_at``:
-    which arming of the post-compaction guard it settled under.
+    ``ending`` is the error that its start (then there is a ``refusal``) or its settlement raised, kept to answer a
+    redelivery alike; ``armed_at``: which arming of the post-compaction guard it settled under.
     """
 
     call_id: str
@@ -136,18 +138,16 @@ class Batch(Struct, eq=False):
     def find(self, call_id: str, index: int | None, *, fresh: bool) -> Slot | None:
         """The call of that id, told apart by ``index`` where both sides give one.
 
-        Among several of one id: for a start (``fresh``) the first that is only listed, for a settlement the first
+        Among several of one id: for a start (``fresh``) the first that is only listed, for a settlement the newest
         that is open; else the newest.
         """
         same = self.slots if self.by_id is None else self.by_id.get(call_id, ())
-        best = None
-        for slot in same:
-            if slot.call_id != call_id or not slot_is_at(slot, index):
-                continue
-            if (slot.state is LISTED) if fresh else slot.open:
-                return slot
-            best = slot
-        return best
+        found = [slot for slot in same if slot.call_id == call_id and slot_is_at(slot, index)]
+        if fresh:
+            wanted = (slot for slot in found if slot.state is LISTED)
+        else:
+            wanted = (slot for slot in reversed(found) if slot.open)
+        return next(wanted, found[-1] if found else None)
 
     def holds(self, slot: Slot) -> bool:
         """Whether the call is one of this batch."""
@@ -157,9 +157,11 @@ class Batch(Struct, eq=False):
     def add(self, call_id: str, index: int | None, call: Call) -> Slot:
         """One more call, not started yet. Without ``index`` it stands where it comes."""
         slots = self.slots
-        at = len(slots)
-        slot = Slot(call_id, index, (at if index is None else index, at), call)
-        if at:
+        if not slots:
+            slot = Slot(call_id, index, FIRST if index is None else (index, 0), call)
+        else:
+            at = len(slots)
+            slot = Slot(call_id, index, (at if index is None else index, at), call)
             self._keep_order(slot)
         slots.append(slot)
         return slot
@@ -180,6 +182,8 @@ class Batch(Struct, eq=False):
         slot.record = record
         self.running += 1
         self.arrivals.append(record)
+        if self.by_id is None:
+            return  # the first one: nobody has been judged beside it
         if self.projection is not None:
             self.projection.add(record.key, record.tool)
         if self.shadow is not None:
@@ -193,21 +197,31 @@ class Batch(Struct, eq=False):
         self.foreign.append(record)
         self.shadow = None
 
+    def trim(self, size: int) -> None:
+        """Forget calls of their own that newer ones, ``size`` of them, will have pushed out of the window anyway."""
+        if self.foreign is not None and len(self.foreign) >= 2 * size:
+            gone = {id(record) for record in self.foreign[:-size]}
+            self.arrivals = [record for record in self.arrivals if id(record) not in gone]
+            self.foreign = self.foreign[-size:]
+
+    def own(self) -> list[Record]:
+        """The records of this batch alone."""
+        if self.foreign is None:
+            return self.arrivals
+        foreign = {id(record) for record in self.foreign}
+        return [record for record in self.arrivals if id(record) not in foreign]
+
     def siblings(self, history: History) -> Projection | None:
         """The calls that have started so far, as the next one is judged against them; None: there are none."""
         if self.projection is None and self.arrivals:
-            first, *others = self.arrivals
+            first, *others = self.arrivals  # calls of their own are not among them: then there is a shadow
             self.projection = Projection(history, first.key, first.tool)
             for record in others:
                 self.projection.add(record.key, record.tool)
         return self.projection
 
-    def settle(self, slot: Slot, settlement: Settlement) -> None:
-        """A call ended. Its outcome may be applied at once if it is alone, else see :meth:`next_ready`."""
-        if slot.state is RUNNING:
-            self.running -= 1
-        slot.state = SETTLED
-        slot.settlement = settlement
+    def hold(self, slot: Slot) -> None:
+        """A call of several settled; :meth:`next_ready` says when its outcome may be applied."""
         if self.held is not None:
             heappush(self.held, slot)
 

@@ -10,33 +10,51 @@ from collections.abc import Sequence
 
 from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
-from .batch import BLOCKED, LISTED, Batch, Ending, Refusal, Slot
+from .batch import BLOCKED, FIRST, LISTED, RUNNING, Batch, Ending, Refusal, Slot
 from .history import History, Projection, shadow
 from .observe import Call
 from .precedence import CRITICAL, WARNING, Loop, judge
 from .record import VETO, Record
 from .run import Run
-from .settle import end_batch, observe_ending, raise_if_due
+from .settle import bar, end_batch, observe_ending, raise_if_due
 
 
-def open_batch(run: Run, batch_id: str | None, facts: list[Fact]) -> bool:
-    """End the current batch, unless this is its id, and begin another; answers whether it is another.
+def begin(run: Run, batch_id: str | None, call_id: str, index: int | None, call: Call, facts: list[Fact]) -> Slot:
+    """A new batch without the whole list: its first call starts, the former batch ends.
 
-    An error that the old one could not raise is owed by the new one at once.
+    The ordinary call takes this way, so what :func:`start` does with all care is done here in as few steps as it takes.
     """
-    if batch_id is not None and batch_id == run.batch.batch_id:
-        return False
     left = end_batch(run, facts)
-    run.batch = Batch(batch_id)
-    if left is not None:
-        run.batch.owed = left
-    return True
+    history = run.history
+    key = call.key
+    if (
+        left is None
+        and not run.capped
+        and (history is None or (key not in history.newest and not history.stirred))  # judge() would pass it
+    ):
+        record = Record(key, call.tool)
+        slot = Slot(call_id, index, FIRST if index is None else (index, 0), call, RUNNING, record)
+        run.batch = Batch(batch_id, 1, 0, [slot], [record])
+        run.ending = None
+        run.count_call(key)
+        return slot
+    run.batch = Batch(batch_id, owed=left)
+    slot = run.batch.add(call_id, index, call)
+    start(run, slot, facts)
+    return slot
 
 
-def admit(run: Run, calls: Sequence[tuple[str, Call]], facts: list[Fact]) -> None:
-    """A whole batch in model call order, ``(call_id, call)``: the verdict of every call is fixed now (SPEC 8)."""
+def begin_listed(run: Run, batch_id: str | None, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -> None:
+    """A new batch of which the whole list is known, none of it started; the former batch ends."""
+    left = end_batch(run, facts)
+    run.batch = Batch(batch_id, owed=left)
+    admit(run, calls, facts)
+
+
+def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -> None:
+    """A whole batch in model call order, ``(index, call_id, call)``: every verdict is fixed now (SPEC 8)."""
     batch = run.batch
-    for index, (call_id, call) in enumerate(calls):
+    for index, call_id, call in calls:
         batch.add(call_id, index, call)
     batch.admitted = len(calls)
     if batch.closed:
@@ -75,7 +93,8 @@ def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
         elif batch.culprit is None:
             _critical(run, slot, loop, facts)
     if batch.owed is not None or batch.refusal is not None:
-        _bar(slot, batch)
+        run.loose = True
+        bar(slot, batch)
         raise_if_due(run, slot, facts)
         return
     run.ending = None
@@ -83,24 +102,13 @@ def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
     run.count_call(slot.call.key)
 
 
-def bar(batch: Batch, call_id: str, index: int | None, call: Call) -> Slot:
-    """A call of a closed batch that nobody had heard of: blocked like its siblings."""
+def refuse_late(run: Run, batch: Batch, call_id: str, index: int | None, call: Call) -> Slot:
+    """A call of a closed batch that has ended, of which nobody had heard: blocked like its siblings."""
+    run.loose = True
     slot = batch.add(call_id, index, call)
-    _bar(slot, batch)
+    bar(slot, batch)
+    run.remember(batch.batch_id, slot)
     return slot
-
-
-def _bar(slot: Slot, batch: Batch) -> None:
-    if slot.state is not LISTED:
-        return
-    slot.state = BLOCKED
-    owed = batch.owed
-    if batch.refusal is not None and (owed is None or batch.refusal.terminal):
-        slot.refusal = batch.refusal
-        if slot.call.key == batch.culprit:
-            batch.arrivals.append(Record(slot.call.key, slot.call.tool, marks=VETO))
-    elif owed is not None:
-        slot.refusal = Refusal(owed.detector, owed.count, wording.ended_sibling(owed.message), terminal=True)
 
 
 def _judge_alone(run: Run, call: Call, history: History) -> Loop | None:
@@ -137,6 +145,7 @@ def _critical(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:
 def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]) -> None:
     """Block all of the batch that has not started, because of this call."""
     batch = run.batch
+    run.loose = True
     shown, detector, count = slot.call.shown, loop.detector, loop.count
     batch.refusal = Refusal(detector, count, wording.sibling(detector, shown, count), terminal)
     culprit = Refusal(detector, count, wording.culprit(detector, shown, count), terminal)

@@ -15,12 +15,12 @@ from ..events import (
     ToolCallSettled,
     ToolCallStarted,
     UserMessageCommitted,
-    check,
     check_batch,
+    check_types,
 )
 from ..settings import Settings
-from .batch import BLOCKED, LISTED, OVER, RUNNING, Ending, Refusal, Slot
-from .decide import admit, bar, open_batch, start
+from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Ending, Refusal, Slot
+from .decide import begin, begin_listed, refuse_late, start
 from .notes import append_note
 from .observe import observe_call, observe_settlement
 from .run import Run
@@ -53,9 +53,18 @@ class Guard:
 
         Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
         """
-        check(event)
+        check_types(event)
         facts: list[Fact] = []
         run = self._run(event, now, facts)
+        kind = event.__class__
+        if kind is ToolCallStarted:
+            return self._started(event, run, facts)  # type: ignore[arg-type]  # its very class was compared
+        if kind is ToolCallSettled:
+            return self._settled(event, run, facts)  # type: ignore[arg-type]
+        return self._other(event, run, facts)
+
+    def _other(self, event: Event, run: Run, facts: list[Fact]) -> Step:
+        """The two rarer events; or an event of a class made from one of the four."""
         if isinstance(event, ToolCallStarted):
             return self._started(event, run, facts)
         if isinstance(event, ToolCallSettled):
@@ -79,6 +88,22 @@ class Guard:
             self._sessions.drop(run, facts)
         return tuple(facts)
 
+    def snapshot(self, now: float) -> bytes:
+        """What is remembered, without contents; ``now`` as on :meth:`feed`. See :mod:`.snapshot` for what is inside."""
+        from .snapshot import dump  # most guards are never asked
+
+        return dump(self._sessions, now)
+
+    def restore(self, data: bytes, now: float) -> None:
+        """What a snapshot remembers, in place of what this guard does; runs take its settings at their next event.
+
+        Raises :class:`SnapshotError` for bytes that cannot be used; then nothing has changed.
+        """
+        from .snapshot import load
+
+        settings = self._settings
+        self._sessions = load(data, now, settings.max_runs, settings.idle_minutes * 60)
+
     def _run(self, event: Event, now: float, facts: list[Fact]) -> Run:
         """The event's run under the settings of its agent."""
         sessions = self._sessions
@@ -98,33 +123,41 @@ class Guard:
         batch_id = None if event.batch_id is None else _trimmed(event.batch_id)
         call_id = event.call_id.strip()
         slot = run.known_start(call_id, batch_id, event.index)
-        if slot is None or slot.state is LISTED:
+        if slot is None or slot.state is LISTED or run.settled_unstarted(slot):
             if event.continues is not None:
                 run.continue_from(self._sessions.find(run.session_key, _trimmed(event.continues)))
-            slot = _start_anew(event, run, call_id, batch_id, slot, facts)
-            if slot.state is RUNNING and not facts:
+            if slot is not None:
+                slot.state = LISTED
+                start(run, slot, facts)
+            elif batch_id is None or (not event.batch and run.knows_no_batch(batch_id)):
+                call = observe_call(event.tool, event.args, run.limits)
+                slot = begin(run, batch_id, call_id, event.index, call, facts)
+            else:
+                slot = _start_sibling(event, run, call_id, batch_id, facts)
+            if not facts and slot.state is RUNNING:
                 return _PROCEEDS
-        if slot.ending is not None:
-            return Step(None, _error(run, slot.ending, _blocked(slot.refusal)), tuple(facts))
-        if slot.refusal is not None:
-            return Step(_blocked(slot.refusal), None, tuple(facts))
+        refusal = slot.refusal
+        if refusal is not None and slot.ending is not None:
+            return Step(None, _error(run, slot.ending, _blocked(refusal)), tuple(facts))
+        if refusal is not None:
+            return Step(_blocked(refusal), None, tuple(facts))
         return Step(PROCEED, None, tuple(facts))
 
     def _settled(self, event: ToolCallSettled, run: Run, facts: list[Fact]) -> Step:
         batch_id = None if event.batch_id is None else _trimmed(event.batch_id)
         call_id = event.call_id.strip()
-        slot = run.known_settlement(call_id, batch_id, event.index)
-        if slot is None:
-            if batch_id is not None and run.closed_batch(batch_id) is not None:
-                return Step(Deliver(event.result, event.error, ignored=True), None, tuple(facts))
-            slot = Slot(call_id, event.index, (0, 0), observe_call(event.tool, event.args, run.limits))
+        batch = run.batch
+        if (
+            batch.by_id is None
+            and batch.running
+            and (batch_id is None or batch_id == batch.batch_id)
+            and event.index is None
+            and (slot := batch.slots[0]).call_id == call_id
+        ):  # the ordinary settlement: of the only call of the current batch, which runs
             settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
-            settle_alone(run, slot, batch_id, settlement, facts)
-        elif slot.state is RUNNING or slot.state is LISTED:
-            _settle_known(event, run, slot, facts)
-        elif slot.state is BLOCKED:
-            slot.state = OVER
-            slot.ignored = True
+            settle(run, slot, settlement, event.deliverable, facts)
+        else:
+            slot = _settle_other(event, run, call_id, batch_id, facts)
         if slot.note is None and slot.ending is None and not facts:
             return Step(Deliver(event.result, event.error, None, None, 0, slot.ignored))
         answer = _delivered(event, slot)
@@ -143,40 +176,60 @@ class Guard:
             session.runs[None].renew()
 
 
-def _start_anew(
-    event: ToolCallStarted, run: Run, call_id: str, batch_id: str | None, slot: Slot | None, facts: list[Fact]
+def _start_sibling(
+    event: ToolCallStarted, run: Run, call_id: str, batch_id: str, facts: list[Fact]
 ) -> Slot:
-    """A call that is not known yet, or only from its batch list, starts."""
+    """A call that is not known yet starts, in a batch that is, or with the whole list of a new one.
+
+    Of a batch that comes back after another one, the calls that started before are left out of the list.
+    """
     limits = run.limits
+    over = run.closed_batch(batch_id)
+    if over is not None and over is not run.batch:
+        return refuse_late(run, over, call_id, event.index, observe_call(event.tool, event.args, limits))
+    if batch_id != run.batch.batch_id:
+        if not event.batch:
+            call = observe_call(event.tool, event.args, limits)
+            return begin(run, batch_id, call_id, event.index, call, facts)
+        check_batch(event.batch)
+        listed = [
+            (at, one.call_id.strip(), observe_call(one.tool, one.args, limits))
+            for at, one in enumerate(event.batch)
+            if not run.has_started(one.call_id.strip(), batch_id, at)
+        ]
+        begin_listed(run, batch_id, listed, facts)
+    slot = run.batch.find(call_id, event.index, fresh=True)
     if slot is None:
-        if batch_id is not None:
-            over = run.closed_batch(batch_id)
-            if over is not None and over is not run.batch:
-                return bar(over, call_id, event.index, observe_call(event.tool, event.args, limits))
-        if event.batch:
-            check_batch(event.batch)
-        if open_batch(run, batch_id, facts) and event.batch:
-            listed = [(one.call_id.strip(), observe_call(one.tool, one.args, limits)) for one in event.batch]
-            admit(run, listed, facts)
-            slot = run.batch.find(call_id, event.index, fresh=True)
-        if slot is None:
-            slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, limits))
+        slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, limits))
     start(run, slot, facts)
     return slot
 
 
-def _settle_known(event: ToolCallSettled, run: Run, slot: Slot, facts: list[Fact]) -> None:
-    """A call that started, or that the batch list names, ended."""
-    current = run.batch.holds(slot)
-    if slot.state is LISTED and (run.batch if current else run.previous).closed:
+def _settle_other(event: ToolCallSettled, run: Run, call_id: str, batch_id: str | None, facts: list[Fact]) -> Slot:
+    """A settlement of one call among several, a late or a repeated one, or one whose start was never seen."""
+    slot = run.known_settlement(call_id, batch_id, event.index)
+    if slot is None:
+        slot = Slot(call_id, event.index, FIRST, observe_call(event.tool, event.args, run.limits))
+        if batch_id is not None and run.closed_batch(batch_id) is not None:
+            slot.ignored = True
+        else:
+            settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
+            settle_alone(run, slot, batch_id, settlement, facts)
+    elif slot.state is RUNNING or slot.state is LISTED:
+        current = run.batch.holds(slot)
+        if slot.state is LISTED and (run.batch if current else run.previous).closed:
+            slot.state = OVER
+            slot.ignored = True
+            return slot
+        settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
+        if current:
+            settle(run, slot, settlement, event.deliverable, facts)
+        else:
+            settle_late(run, slot, settlement, facts)
+    elif slot.state is BLOCKED:
         slot.state = OVER
         slot.ignored = True
-        return
-    settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
-    if current:
-        settle(run, slot, settlement, event.deliverable, facts)
-    else:
-        settle_late(run, slot, settlement, facts)
+    return slot
 
 
 def _trimmed(name: str | None) -> str | None:
@@ -184,9 +237,7 @@ def _trimmed(name: str | None) -> str | None:
     return None if name is None else name.strip() or None
 
 
-def _blocked(refusal: Refusal | None) -> Blocked | None:
-    if refusal is None:
-        return None
+def _blocked(refusal: Refusal) -> Blocked:
     return Blocked(refusal.reason, refusal.detector, refusal.count, refusal.terminal)
 
 

@@ -29,12 +29,12 @@ class History:
         "_churn",
         "_exec",
         "_lines",
-        "_newest",
         "_ping_pong",
         "_since",
         "_unknown",
         "cascade",
         "cycles",
+        "newest",
         "records",
         "size",
         "stirred",
@@ -44,13 +44,14 @@ class History:
         self.size = size
         self.records: deque[Record] = deque()
         # Newest record of each call; the streak of a call is kept only from its second record on.
-        self._newest: dict[int, Record] = {}
+        self.newest: dict[int, Record] = {}
         self._lines: dict[int, NoProgress] = {}
         self._ping_pong = PingPong()
         self._unknown = UnknownTool()
         self._exec = ExecFailures()
         self._churn = Churn()
-        # Whether one of the three streaks over a tool's unbroken records is under way: ordinary traffic skips them.
+        # Whether one of the three streaks over a tool's unbroken records is under way, or a wider pattern is asked for:
+        # ordinary traffic skips them.
         self.stirred = False
         # Calls since a tool that changes things last worked; None: none did, or none is declared.
         self._since: Since | None = None
@@ -62,11 +63,10 @@ class History:
         """Switch the wider patterns; one that stays on keeps its counts."""
         self.cycles = (self.cycles or Cycles()) if cycle else None
         self.cascade = (self.cascade or ErrorCascade()) if error_cascade else None
+        self._note_stir()
 
-    def add_unit(self, records: Sequence[Record]) -> None:
-        """A whole response, in order of arrival."""
-        for record in records:
-            self.add(record)
+    def end_unit(self, records: Sequence[Record]) -> None:
+        """These calls, all added, were one response: the wider patterns go by those."""
         if self.cycles is not None:
             self.cycles.add(records)
         if self.cascade is not None:
@@ -76,9 +76,10 @@ class History:
         """The newest call, with what came of it; the oldest one leaves when the window is full."""
         key = record.key
         records = self.records
-        if key in self._newest:
+        newest = self.newest
+        if key in newest:
             self._repeat(key, record)
-        self._newest[key] = record
+        newest[key] = record
         swing = self._ping_pong
         if swing.length != 2 or key == records[-1].key or key == records[-2].key:
             swing.add(record, records)
@@ -93,7 +94,7 @@ class History:
     def _repeat(self, key: int, record: Record) -> None:
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = NoProgress(self._newest[key])
+            line = self._lines[key] = NoProgress(self.newest[key])
         line.add(record)
 
     def _stir(self, record: Record) -> None:
@@ -102,18 +103,20 @@ class History:
         self._unknown.add(record)
         self._exec.add(record)
         self._churn.add(record)
-        self.stirred = bool(self._unknown.records or self._exec.records or self._churn.records)
+        self._note_stir()
+
+    def _note_stir(self) -> None:
+        wide = self.cycles is not None or self.cascade is not None
+        self.stirred = wide or bool(self._unknown.records or self._exec.records or self._churn.records)
 
     def _forget(self, record: Record) -> None:
         key = record.key
         record.marks |= GONE
-        line = self._lines.get(key) if self._lines else None
-        if line is None:
-            del self._newest[key]
+        if self.newest[key] is record:
+            del self.newest[key]
+            self._lines.pop(key, None)
         else:
-            line.forget()
-            if not line.records:
-                del self._lines[key], self._newest[key]
+            self._lines[key].forget()
         if self._ping_pong.length > len(self.records):
             self._ping_pong.forget(record)
         if self._since is not None and self._since.calls > len(self.records):
@@ -127,6 +130,11 @@ class History:
         """Another ``historySize`` while the run is open: the newest calls stay."""
         self.size = size
         while len(self.records) > size:
+            self._forget(self.records.popleft())
+
+    def make_room(self, beside: int) -> None:
+        """So many calls of their own stand beside the window while a batch is open, and count as in it."""
+        while self.records and len(self.records) + beside > self.size:
             self._forget(self.records.popleft())
 
     def refill(self, record: Record) -> None:
@@ -155,14 +163,14 @@ class History:
     def recent(self, key: int) -> int:
         """How many calls of the window are this call, whatever came of them."""
         line = self._lines.get(key)
-        return len(line.records) if line is not None else int(key in self._newest)
+        return len(line.records) if line is not None else int(key in self.newest)
 
     def no_progress(self, key: int) -> tuple[int, int | None]:
         """The no-progress streak of a call, and the outcome that its calls share (None: vetoes alone)."""
         line = self._lines.get(key)
         if line is not None:
             return line.count, line.outcome
-        only = self._newest.get(key)
+        only = self.newest.get(key)
         if only is None:
             return 0, None
         return int(only.outcome is not None or only.marks & VETO != 0), only.outcome

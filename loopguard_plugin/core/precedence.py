@@ -58,11 +58,11 @@ def judge(call: Call, history: History, siblings: Projection | None, limits: Res
     their level that they are most like. A row from which the tool is exempt is passed over.
     """
     key = call.key
-    beside = siblings.siblings.get(key, 0) if siblings is not None else 0
+    beside = 0 if siblings is None else siblings.siblings.get(key, 0)
+    if not beside and key not in history.newest and not history.stirred:
+        return None  # never made in this window, and no streak over other arguments is under way
     recent = history.recent(key) + beside
     cycles, cascade = history.cycles, history.cascade
-    if not recent and not history.stirred and cycles is None and cascade is None:
-        return None  # never made in this window, and no streak over other arguments is under way
     policy = limits.policy(call.tool) if limits.policies else None
     exempt = policy.exempt if policy is not None else _NOTHING
     bounds = limits if policy is None else policy

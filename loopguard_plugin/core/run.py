@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from typing import Final, TypeAlias, TypedDict
 
 from ..answers import Fact, RunSummary, WindowArmed
 from ..settings import ResolvedSettings, Settings
-from .batch import LISTED, RUNNING, Batch, Ending, Slot, slot_is_at
+from .batch import LISTED, OVER, RUNNING, SETTLED, Batch, Ending, Slot, slot_is_at
 from .history import History
 from .notes import Buckets
 from .post_compaction import BEFORE, CompactionWindow
 from .repeated_errors import RepeatedErrors
 
 DEFAULTS: Final = ResolvedSettings()
+_CALLS: Final = 2 * BEFORE
 REMEMBERED: Final = 64  # open and blocked calls of ended batches, a run (SPEC 2)
+
+
+# Batch id, call id, index.
+Name: TypeAlias = tuple[str | None, str, int | None]
 
 
 class Place(TypedDict):
@@ -29,7 +34,8 @@ class Run:
 
     ``limits`` are what ``settings`` come to for the run's agent. ``buckets`` are the session's. ``ending``: what last
     ended its turn. ``calls`` are keys of the latest calls; ``spent``: the recovery allowance is; ``told``: that calls
-    never settled; ``capped``: a ceiling is set. ``would``: what observe mode left undone.
+    never settled; ``capped``: a ceiling is set; ``loose``:
+    a call may still be open in a batch that has ended. ``would``: what observe mode left undone.
     """
 
     __slots__ = (
@@ -46,6 +52,8 @@ class Run:
         "history",
         "last_seen",
         "limits",
+        "loose",
+        "orphans",
         "parked",
         "previous",
         "remembered",
@@ -70,7 +78,8 @@ class Run:
         self.parked = False
         self.batch = Batch(None)
         self.previous = self.batch
-        self.remembered: dict[tuple[str | None, str, int | None], Slot] = {}
+        self.remembered: dict[Name, Slot] = {}
+        self.orphans: dict[Name, Slot] = {}
         self.history: History | None = None
         self.errors = RepeatedErrors()
         self.window: CompactionWindow | None = None
@@ -79,6 +88,7 @@ class Run:
         self.spent = False
         self.told = False
         self.capped = False
+        self.loose = False
         self.all_calls = self.turn_calls = 0
         self.would: dict[str, int] = {}
         self.continued = False
@@ -89,45 +99,37 @@ class Run:
 
         Without ``batch_id`` an id that has settled is free again, so only an open call is known.
         """
+        batch, previous = self.batch, self.previous
         if batch_id is None:
-            slot = self._alone(self.batch, call_id) or self._alone(self.previous, call_id)
-            if slot is None and self.remembered:
-                slot = self.remembered.get((None, call_id, None))
-            return slot if slot is not None and slot.open else None
-        if batch_id == self.batch.batch_id:
-            return self.batch.find(call_id, index, fresh=True)
-        if batch_id == self.previous.batch_id:
-            slot = self.previous.find(call_id, index, fresh=True)
-            return None if slot is not None and slot.state is LISTED else slot
-        return self._recall(call_id, batch_id, index)
-
-    @staticmethod
-    def _alone(batch: Batch, call_id: str) -> Slot | None:
-        """The open call of a batch without an id, which is a batch of one."""
-        if batch.batch_id is not None or not batch.slots:
-            return None
-        slot = batch.slots[0]
-        return slot if slot.call_id == call_id and slot.open else None
+            if not self.loose and not batch.running:
+                return None  # nothing is open
+            for one in (batch, previous):
+                if one.batch_id is None and one.slots and one.slots[0].call_id == call_id and one.slots[0].open:
+                    return one.slots[0]
+            alone = self.remembered.get((None, call_id, None))
+            return alone if alone is not None and alone.open else None
+        if batch_id == batch.batch_id:
+            return batch.find(call_id, index, fresh=True)
+        if batch_id == previous.batch_id:
+            known = previous.find(call_id, index, fresh=True)
+            return None if known is not None and known.state is LISTED else known
+        return self._recall(call_id, batch_id, index) if self.remembered else None
 
     def known_settlement(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
         """The call that a settlement speaks of, if it is known: without ``batch_id`` the newest open one of that id."""
-        if batch_id is not None:
-            for batch in (self.batch, self.previous):
-                if batch.batch_id == batch_id:
-                    return batch.find(call_id, index, fresh=False) or self._recall(call_id, batch_id, index)
-            return self._recall(call_id, batch_id, index)
         settled = None
         for batch in (self.batch, self.previous):
-            slot = batch.find(call_id, index, fresh=False)
-            if slot is not None:
-                if slot.open:
+            if batch_id is None or batch.batch_id == batch_id:
+                slot = batch.find(call_id, index, fresh=False)
+                if slot is not None and (slot.open or batch_id is not None):
                     return slot
                 settled = settled or slot
-        for slot in reversed(self.remembered.values()):
-            if slot.call_id == call_id and slot_is_at(slot, index):
-                if slot.open:
-                    return slot
-                settled = settled or slot
+        for memory in (self.remembered, self.orphans):
+            for (its_batch, its_call, _), slot in reversed(memory.items()):
+                if its_call == call_id and (batch_id is None or its_batch == batch_id) and slot_is_at(slot, index):
+                    if slot.open or batch_id is not None:
+                        return slot
+                    settled = settled or slot
         return settled
 
     def _recall(self, call_id: str, batch_id: str, index: int | None) -> Slot | None:
@@ -135,6 +137,22 @@ class Run:
             if its_call == call_id and its_batch == batch_id and slot_is_at(slot, index):
                 return slot
         return None
+
+    def has_started(self, call_id: str, batch_id: str, index: int) -> bool:
+        """Whether this call of a batch that comes back started before the batch ended."""
+        slot = self.previous.find(call_id, index, fresh=False) if self.previous.batch_id == batch_id else None
+        slot = slot or self._recall(call_id, batch_id, index)
+        return slot is not None and slot.state is not LISTED
+
+    def knows_no_batch(self, batch_id: str) -> bool:
+        """Whether neither the current nor the previous batch is of that id."""
+        return batch_id != self.batch.batch_id and batch_id != self.previous.batch_id
+
+    def settled_unstarted(self, slot: Slot) -> bool:
+        """Whether a listed call was settled without a start and its batch is closed by now: then it may not start."""
+        settled = slot.state is SETTLED or slot.state is OVER
+        unstarted = slot.record is None and slot.refusal is None
+        return settled and unstarted and self.batch.closed and self.batch.holds(slot)
 
     def closed_batch(self, batch_id: str) -> Batch | None:
         """The current or previous batch of that id, if its calls that have not started count as blocked."""
@@ -144,13 +162,12 @@ class Run:
         return None
 
     def remember(self, batch_id: str | None, slot: Slot) -> None:
-        """Keep a call beyond its batch: the newest of them."""
-        remembered = self.remembered
-        key = (batch_id, slot.call_id, None if batch_id is None else slot.index)
-        remembered.pop(key, None)
-        remembered[key] = slot
-        if len(remembered) > REMEMBERED:
-            del remembered[next(iter(remembered))]
+        """Keep a call beyond its batch: the newest of those that were open or blocked when it ended."""
+        _keep(self.remembered, batch_id, slot)
+
+    def remember_orphan(self, batch_id: str | None, slot: Slot) -> None:
+        """Keep a call whose start was never seen: the newest of them."""
+        _keep(self.orphans, batch_id, slot)
 
     def wants_outcomes(self) -> bool:
         """Whether anything compares outcomes of calls that worked."""
@@ -209,18 +226,15 @@ class Run:
 
     def open_calls(self) -> int:
         """How many calls of this run are known to have started and not to have settled."""
-        late = [*self.previous.slots, *self.remembered.values()] if self.previous is not self.batch else []
-        return self.batch.running + sum(slot.state is RUNNING for slot in late)
+        return self.batch.running + sum(slot.state is RUNNING for slot in self.remembered.values())
 
     def count_call(self, key: int) -> None:
         """A call was let through, or a settlement shows that it was made."""
         self.all_calls += 1
         self.turn_calls += 1
-        if not self.limits.post_compaction:
-            return
         calls = self.calls
         calls.append(key)
-        if len(calls) >= 2 * BEFORE:
+        if len(calls) >= _CALLS:
             del calls[:BEFORE]
 
     def count_observed(self, what: str) -> None:
@@ -237,3 +251,11 @@ class Run:
     def place(self) -> Place:
         """Where a fact about this run happened."""
         return {"session_key": self.session_key, "run_id": self.run_id, "agent_id": self.agent_id}
+
+
+def _keep(memory: dict[Name, Slot], batch_id: str | None, slot: Slot) -> None:
+    name = (batch_id, slot.call_id, None if batch_id is None else slot.index)
+    memory.pop(name, None)
+    memory[name] = slot
+    if len(memory) > REMEMBERED:
+        del memory[next(iter(memory))]

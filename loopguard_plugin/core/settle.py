@@ -11,36 +11,43 @@ from typing import Final
 from ..answers import CallsUnsettled, Code, Detector, Fact, NoteEmitted, RunEnded, WindowClosed
 from ..events import Status
 from . import wording
-from .batch import LISTED, SETTLED, Batch, Ending, Note, Slot
+from .batch import BLOCKED, LISTED, RUNNING, SETTLED, Batch, Ending, Note, Refusal, Slot
 from .observe import Settlement
 from .post_compaction import CompactionWindow
 from .precedence import Loop
-from .record import FAILED, GONE, MUTATED, REJECTED, UNCHANGED, UNKNOWN, Record
+from .record import FAILED, GONE, MUTATED, REJECTED, UNCHANGED, UNKNOWN, VETO, Record
 from .repeated_errors import RETRIES
 from .run import REMEMBERED, Run
 
 _NOTHING: Final = frozenset((Status.SKIPPED, Status.ABORTED, Status.BLOCKED))  # no outcome, neither count nor reset
 _BLOCKED: Final = Status.BLOCKED
 _OK: Final = Status.OK
+_REJECTED: Final = Status.REJECTED
 
 
 def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, facts: list[Fact]) -> None:
     """A call of the current batch ended: note, then outcomes in model call order, then an error that is due."""
     batch = run.batch
     status = settlement.status
-    happened = status is _OK or status not in _NOTHING
-    if happened and slot.state is LISTED:
+    if slot.state is LISTED and status not in _NOTHING:
         slot.record = Record(slot.call.key, slot.call.tool)
         batch.arrivals.append(slot.record)
-    slot.armed_at = run.armings
     if status is _BLOCKED:
         slot.ignored = True
-    if slot.warning is not None and deliverable and happened:
+    if run.armings:
+        slot.armed_at = run.armings
+    if slot.warning is not None and deliverable and status not in _NOTHING:
         _warn(run, slot, slot.warning, facts)
-    batch.settle(slot, settlement)
-    if batch.held is None:
-        batch.owed = _apply(run, slot, facts) or batch.owed
+    if slot.state is RUNNING:
+        batch.running -= 1
+    slot.state = SETTLED
+    slot.settlement = settlement
+    if batch.by_id is None:
+        ending = _apply(run, slot, settlement, facts)
+        if ending is not None and batch.owed is None:
+            batch.owed = ending
     else:
+        batch.hold(slot)
         _apply_ready(run, batch, facts)
     if batch.owed is not None:
         raise_if_due(run, slot, facts)
@@ -49,7 +56,7 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
 def _apply_ready(run: Run, batch: Batch, facts: list[Fact]) -> None:
     """Apply what the batch hands on; the first error that comes of it is the one that it owes."""
     while (slot := batch.next_ready()) is not None:
-        ending = _apply(run, slot, facts)
+        ending = _apply(run, slot, slot.settlement, facts) if slot.settlement is not None else None
         if batch.owed is None:
             batch.owed = ending
 
@@ -63,7 +70,7 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact])
     record = slot.record
     if record is not None and record.marks & GONE:
         record = slot.record = None
-    ending = _apply(run, slot, facts)
+    ending = _apply(run, slot, settlement, facts)
     if record is None:
         _own_record(run, slot)
     elif record.outcome is not None and run.history is not None:
@@ -79,12 +86,12 @@ def settle_alone(
     facts: list[Fact],
 ) -> None:
     """A settlement whose start was never seen: a call of its own, applied where it arrives."""
-    run.remember(batch_id, slot)
+    run.remember_orphan(batch_id, slot)
     slot.state = SETTLED
     slot.settlement = settlement
     slot.armed_at = run.armings
     slot.ignored = settlement.status is _BLOCKED
-    ending = _apply(run, slot, facts)
+    ending = _apply(run, slot, settlement, facts)
     if settlement.status not in _NOTHING:
         run.count_call(slot.call.key)
     _own_record(run, slot)
@@ -97,8 +104,17 @@ def _own_record(run: Run, slot: Slot) -> None:
     if settlement is None or settlement.status in _NOTHING or run.history is None:
         return
     record = Record(slot.call.key, slot.call.tool)
-    _fill(record, settlement)
-    run.batch.join(record)
+    slot.record = record
+    if settlement.status is _OK:
+        record.outcome = settlement.outcome
+        _mark_success(run, slot, record, settlement)
+    else:
+        _mark_failure(record, settlement)
+    history, batch = run.history, run.batch
+    batch.join(record)
+    batch.trim(history.size)
+    history.make_room(len(batch.foreign or ()))
+    history.end_unit([record])
 
 
 def _owe(run: Run, slot: Slot, ending: Ending | None, facts: list[Fact]) -> None:
@@ -106,9 +122,11 @@ def _owe(run: Run, slot: Slot, ending: Ending | None, facts: list[Fact]) -> None
     if ending is None:
         return
     batch = run.batch
-    if batch.running and not batch.raised:
-        batch.owed = batch.owed or ending
-    else:
+    first = batch.owed is None
+    if first:
+        batch.owed = ending
+    if not batch.running or batch.raised:
+        batch.raised = True
         end_turn(run, slot, ending, facts)
 
 
@@ -160,25 +178,26 @@ def _warn(run: Run, slot: Slot, warning: Loop, facts: list[Fact]) -> None:
     )
 
 
-def _apply(run: Run, slot: Slot, facts: list[Fact]) -> Ending | None:
+def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> Ending | None:
     """A call's outcome takes effect, in model call order; answers the error that it makes due."""
-    settlement = slot.settlement
-    assert settlement is not None
-    status = settlement.status
-    if status is not _OK and status in _NOTHING:
-        return None
-    if slot.record is not None:
-        _fill(slot.record, settlement)
-        if run.limits.policies and status is _OK:
-            policy = run.limits.policy(slot.call.tool)
-            if policy is not None and policy.mutates:
-                slot.record.marks |= MUTATED
-    ending = None
+    record = slot.record
     errors = run.errors
-    if status is _OK:
+    if settlement.status is _OK:
+        if record is not None:
+            record.outcome = settlement.outcome
+            if settlement.failure is not None or settlement.unchanged or run.limits.policies:
+                _mark_success(run, slot, record, settlement)
         if errors.count:
             errors.clear()
+        if run.window is None:
+            return None
+        ending = None
+    elif settlement.status in _NOTHING:
+        return None
     else:
+        if record is not None:
+            _mark_failure(record, settlement)
+        ending = None
         count = errors.fail(slot.call, settlement)
         if count > _retries(run, slot):
             ending = _ending_of(run, slot, Code.REPEATED_TOOL_ERROR, Detector.REPEATED_TOOL_ERROR, count)
@@ -190,6 +209,25 @@ def _apply(run: Run, slot: Slot, facts: list[Fact]) -> Ending | None:
             observe_ending(run, ending, facts)
         return None
     return ending
+
+
+def _mark_success(run: Run, slot: Slot, record: Record, settlement: Settlement) -> None:
+    record.failure = settlement.failure
+    if settlement.unchanged:
+        record.marks |= UNCHANGED
+    policy = run.limits.policy(slot.call.tool)
+    if policy is not None and policy.mutates:
+        record.marks |= MUTATED
+
+
+def _mark_failure(record: Record, settlement: Settlement) -> None:
+    record.outcome = settlement.outcome
+    record.failure = settlement.failure
+    record.marks |= FAILED
+    if settlement.status is _REJECTED:
+        record.marks |= REJECTED
+    if settlement.unknown_tool:
+        record.marks |= UNKNOWN
 
 
 def _retries(run: Run, slot: Slot) -> int:
@@ -230,34 +268,42 @@ def _ending_of(run: Run, slot: Slot, code: Code, detector: Detector, count: int)
 def end_batch(run: Run, facts: list[Fact]) -> Ending | None:
     """Apply what still waits, put the batch into the history; answers an error that it could not raise."""
     batch = run.batch
+    if batch.running or batch.held or batch.owed is not None or batch.refusal is not None:
+        _end_open(run, batch, facts)
+    history = run.history
+    if history is not None:
+        for record in batch.arrivals:
+            history.add(record)
+        if history.cycles is not None or history.cascade is not None:
+            history.end_unit(batch.own())
+    run.previous = batch
+    return None if batch.raised else batch.owed
+
+
+def _end_open(run: Run, batch: Batch, facts: list[Fact]) -> None:
+    """The batch ends while calls of it are open or were blocked: these are remembered for a while."""
     if batch.running:
         facts.append(CallsUnsettled(**run.place(), calls=batch.running, first=not run.told))
         run.told = True
     if batch.held:
         batch.release()
         _apply_ready(run, batch, facts)
-    history = run.history
-    if history is not None:
-        history.add_unit(batch.arrivals)
-    batch.arrivals = []
-    previous = run.previous
-    if (previous.running or previous.closed) and previous is not batch:
-        for slot in previous.slots[-REMEMBERED:]:
-            if slot.open:
-                run.remember(previous.batch_id, slot)
-    run.previous = batch
-    return None if batch.raised else batch.owed
+    late = [slot for slot in batch.slots if slot.open or (slot.state is LISTED and batch.closed)]
+    for slot in late[-REMEMBERED:]:
+        run.loose = True
+        bar(slot, batch)
+        run.remember(batch.batch_id, slot)
 
 
-def _fill(record: Record, settlement: Settlement) -> None:
-    """What came of a call, into its record."""
-    record.outcome = settlement.outcome
-    record.failure = settlement.failure
-    if settlement.status is not _OK:
-        record.marks |= FAILED
-        if settlement.status is Status.REJECTED:
-            record.marks |= REJECTED
-        if settlement.unknown_tool:
-            record.marks |= UNKNOWN
-    elif settlement.unchanged:
-        record.marks |= UNCHANGED
+def bar(slot: Slot, batch: Batch) -> None:
+    """A call that has not started is blocked like the rest of its batch."""
+    if slot.state is not LISTED:
+        return
+    slot.state = BLOCKED
+    owed = batch.owed
+    if owed is not None and (batch.refusal is None or not batch.refusal.terminal):
+        slot.refusal = Refusal(owed.detector, owed.count, wording.ended_sibling(owed.message), terminal=True)
+    else:
+        slot.refusal = batch.refusal
+    if slot.call.key == batch.culprit and batch.refusal is not None:
+        batch.arrivals.append(Record(slot.call.key, slot.call.tool, marks=VETO))

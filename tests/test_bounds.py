@@ -1,0 +1,205 @@
+"""What the guard keeps is bounded (SPEC 13): runs, idle ones, calls without a start, contents."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+from helpers import compaction, detection, message, settle, start
+
+from loopguard_plugin.answers import Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted
+from loopguard_plugin.core.guard import Guard
+from loopguard_plugin.core.sessions import PARKED_SECONDS
+from loopguard_plugin.settings import parse_settings
+
+MINUTE = 60.0
+
+
+def guard_of(*, max_runs: int = 10_000, idle: float = 30, **loop: object) -> Guard:
+    """A guard with these bounds; rolling detectors on, note at 2, block at 3."""
+    config = detection(**{"enabled": True, "warningThreshold": 2, "criticalThreshold": 3, **loop})
+    own = {"config": {"maxRuns": max_runs, "idleMinutes": idle}}
+    return Guard(parse_settings({**config, "plugins": {"entries": {"loopguard": own}}}))
+
+
+def call(guard: Guard, call_id: str, *, run: str = "r", session: str = "s", now: float = 0.0) -> list[Fact]:
+    """One whole call; gives the facts."""
+    first = guard.feed(start(call_id, run=run, session=session), now)
+    return [*first.facts, *guard.feed(settle(call_id, run=run, session=session), now).facts]
+
+
+def blocked(guard: Guard, *, run: str = "r", session: str = "s", now: float = 0.0) -> bool:
+    """Whether the next identical call would be refused."""
+    return isinstance(guard.feed(start("next", run=run, session=session), now).answer, Blocked)
+
+
+def test_least_recently_used_run_goes_first() -> None:
+    """Above ``maxRuns`` the run that was used longest ago is forgotten, and said so."""
+    guard = guard_of(max_runs=2)
+    for at in range(3):
+        call(guard, f"a{at}", run="a")
+        call(guard, f"b{at}", run="b")
+    call(guard, "a3", run="a")
+    (evicted,) = call(guard, "c0", run="c")
+    assert isinstance(evicted, RunEvicted)
+    assert (evicted.run_id, evicted.reason, evicted.open_calls) == ("b", EvictionReason.CAPACITY, 0)
+    assert guard.runs == 2
+    assert not blocked(guard, run="c")
+
+
+def test_idle_run_is_forgotten_and_a_busy_one_is_not() -> None:
+    """After ``idleMinutes`` without an event a run starts afresh; events keep it."""
+    guard = guard_of(idle=30)
+    call(guard, "d", run="other")
+    for at in range(3):
+        call(guard, f"c{at}", now=at * 14 * MINUTE)
+    facts = call(guard, "x", run="third", now=31 * MINUTE)
+    assert [fact.run_id for fact in facts if isinstance(fact, RunEvicted)] == ["other"]
+    assert blocked(guard, now=57 * MINUTE)
+    assert not blocked(guard, session="new", now=57 * MINUTE)
+    guard.feed(settle("next"), 57 * MINUTE)
+    assert not blocked(guard, now=88 * MINUTE)
+
+
+def test_idle_run_with_an_open_call_is_kept_for_a_day() -> None:
+    """A tool that runs for hours still counts when it settles; after 24 h the run is given up."""
+    guard = guard_of(idle=30)
+    for at in range(3):
+        call(guard, f"c{at}")
+    guard.feed(start("slow", args={"p": 2}), 0.0)
+    call(guard, "x", run="other", now=20 * 3600.0)
+    step = guard.feed(settle("slow"), 20 * 3600.0)
+    assert isinstance(step.answer, Deliver)
+    assert blocked(guard, now=20 * 3600.0)
+    guard.feed(start("slow2", run="q"), 20 * 3600.0)
+    facts = call(guard, "y", run="other", now=20 * 3600.0 + PARKED_SECONDS)
+    assert ("q", 1) in [(fact.run_id, fact.open_calls) for fact in facts if isinstance(fact, RunEvicted)]
+
+
+def test_parked_runs_are_evicted_before_busy_ones() -> None:
+    """Runs that wait for a call have been idle longest, so they go first where room is short."""
+    guard = guard_of(max_runs=2, idle=1)
+    guard.feed(start("slow", run="waiting"), 0.0)
+    call(guard, "a", run="busy", now=5 * MINUTE)
+    facts = call(guard, "b", run="third", now=5 * MINUTE)
+    assert [fact.run_id for fact in facts if isinstance(fact, RunEvicted)] == ["waiting"]
+
+
+def test_ended_run_is_forgotten_at_once() -> None:
+    """``end_run`` makes another run of the same name start afresh, notes included."""
+    guard = guard_of()
+    for at in range(3):
+        call(guard, f"c{at}")
+    call(guard, "elsewhere", run="other")
+    guard.end_run(" s ", " r ")
+    guard.end_run("s", "never seen")
+    notes = [guard.feed(settle(f"d{at}"), 0.0).answer for at in range(3) if guard.feed(start(f"d{at}"), 0.0)]
+    assert [isinstance(answer, Deliver) and answer.note is not None for answer in notes] == [False, False, True]
+
+
+def test_message_ids_are_remembered_as_long_as_the_session_lives() -> None:
+    """A redelivered message resets nothing, also among 255 newer ones."""
+    guard = guard_of()
+    guard.feed(message(message_id="m"), 0.0)
+    for at in range(255):
+        guard.feed(message(message_id=f"m{at}"), 0.0)
+    for at in range(2):
+        guard.feed(start(f"c{at}"), 0.0)
+        guard.feed(settle(f"c{at}", error="boom"), 0.0)
+    guard.feed(message(message_id="m"), 0.0)
+    guard.feed(start("c2"), 0.0)
+    assert guard.feed(settle("c2", error="boom"), 0.0).error is not None
+
+
+def grown(guard: Guard, rounds: int, step: int) -> list[int]:
+    """Bytes that the guard holds after each of some rounds of events."""
+    held = []
+    tracemalloc.start()
+    try:
+        for round_ in range(rounds):
+            for at in range(step):
+                feed_one(guard, f"{round_}-{at}")
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    return held
+
+
+def feed_one(guard: Guard, name: str) -> None:
+    """A settlement without a start, a call that never settles, a blocked one, a message and a compaction."""
+    guard.feed(settle(f"o{name}", "write", args={"path": name}, result=name), 0.0)
+    guard.feed(start(f"s{name}", "list", {"d": name}), 0.0)
+    guard.feed(settle(f"p{name}", "write", args={"path": name}, result=name), 0.0)
+    guard.feed(start(f"b{name}", "read"), 0.0)
+    guard.feed(message(message_id=name), 0.0)
+    guard.feed(compaction(), 0.0)
+
+
+def test_one_run_is_bounded_whatever_comes() -> None:
+    """Thousands of orphans, open calls, vetoes and messages leave no more behind than the first thousand."""
+    held = grown(guard_of(historySize=5), rounds=4, step=1000)
+    assert max(held[1:]) < held[0] * 1.1
+
+
+def test_only_settlements_are_bounded_as_well() -> None:
+    """A gateway that never publishes starts does not make a run grow."""
+    guard = guard_of(historySize=5)
+    tracemalloc.start()
+    try:
+        sizes = []
+        for round_ in range(4):
+            for at in range(1000):
+                guard.feed(settle(f"o{round_}-{at}", "write", args={"path": at}, result=f"{round_}"), 0.0)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert max(sizes[1:]) < sizes[0] * 1.1
+
+
+def test_flood_in_one_run_leaves_the_others_alone() -> None:
+    """Ten thousand calls in one run push nothing out of another."""
+    guard = guard_of()
+    for at in range(3):
+        call(guard, f"c{at}", run="quiet")
+    for at in range(10_000):
+        guard.feed(start(f"f{at}", args={"at": at}, run="flood"), 0.0)
+    assert blocked(guard, run="quiet")
+
+
+def test_no_content_is_kept_after_its_digest() -> None:
+    """Arguments and results are gone once they are judged; of a failure streak the last text stays, shortened."""
+
+    class Content(str):
+        """A string that can be looked for among the live objects."""
+
+    guard = guard_of()
+    for at in range(3):
+        guard.feed(start(f"c{at}", args={"secret": Content("args")}), 0.0)
+        guard.feed(settle(f"c{at}", result=Content("result")), 0.0)
+    guard.feed(start("e", args={"p": Content("more")}), 0.0)
+    guard.feed(settle("e", error=Content("x" * 5000)), 0.0)
+    gc.collect()
+    assert not [
+        one for one in gc.get_objects() if isinstance(one, dict) and any(type(v) is Content for v in one.values())
+    ]
+    run = guard._sessions.find("s", "r")
+    assert run is not None
+    assert len(run.errors.text) <= 300
+
+
+def test_wide_batch_is_judged_without_quadratic_work() -> None:
+    """Ten thousand calls in one response, every start with the whole list: each is judged once."""
+    guard = guard_of()
+    batch = [(f"w{at}", "read", {"at": at}) for at in range(10_000)]
+    events = [start(*one, batch_id="b", index=at) for at, one in enumerate(batch)]
+    first = start(*batch[0], batch_id="b", index=0, batch=batch)
+    assert isinstance(guard.feed(first, 0.0).answer, Proceed)
+    for event in events[1:]:
+        assert isinstance(guard.feed(event, 0.0).answer, Proceed)
+    for at in reversed(range(10_000)):
+        guard.feed(settle(f"w{at}", batch_id="b", result=f"r{at}"), 0.0)
+    run = guard._sessions.find("s", "r")
+    assert run is not None
+    assert not run.batch.running
+    assert not run.batch.held
