@@ -34,13 +34,14 @@ _dumps: Final = orjson.dumps
 _pack: Final = msgspec.msgpack.Encoder().encode
 _FLOAT: Final = 0xCB
 _NO_NUMBER: Final = re.compile(b"\xcb[\x7f\xff][\xf0-\xff]")  # in MessagePack
-_FRACTION: Final = re.compile(rb"\.0(?=[,}\]]|\Z)")  # in JSON, as the next one
-_EXPONENT: Final = re.compile(rb"e\+(?<=[0-9]e\+)" if _dumps(1e16) == b"1e+16" else rb"e(?<=[0-9]e)[0-9]")
+_FRACTION: Final = re.compile(rb"\.0(?=[,}\]]|\Z)")  # in JSON, as the next ones
+_EXPONENT: Final = re.compile(rb"[0-9]e\+?[0-9]")
+_E: Final = b"e+" if _dumps(1e16) == b"1e+16" else b"e"  # releases of orjson differ
 
 _PLAIN: Final = frozenset((str, int, bool, type(None)))
 
 
-def canonical(value: object, *, ignore_nonces: bool = False) -> bytes:
+def canonical(value: object, ignore_nonces: bool = False) -> bytes:
     """The canonical bytes of a value; with ``ignore_nonces``, equal for values that differ in wrapper ids only."""
     try:
         out = _dumps(value, None, _OPTIONS)
@@ -68,7 +69,7 @@ def value_digest(value: object, seed: int) -> int:
 
 def outcome_digest(value: object, seed: int) -> int:
     """The digest of a value in which wrapper ids do not count: of results."""
-    return xxh3_128_intdigest(canonical(value, ignore_nonces=True), seed)
+    return xxh3_128_intdigest(canonical(value, True), seed)
 
 
 def text_bytes(text: str) -> bytes:
@@ -88,16 +89,16 @@ def text_digest(text: str, seed: int) -> int:
 
 def parts_digest(value: object, text: str, seed: int) -> int:
     """The digest of a JSON list or object and a text beside it, which is not escaped: that is what costs most."""
-    return xxh3_128_intdigest(canonical(value, ignore_nonces=True) + text_bytes(text), seed)
+    return xxh3_128_intdigest(canonical(value, True) + text_bytes(text), seed)
 
 
 def _without_fractions(value: object, out: bytes, packed: bytes) -> bytes:
     """The JSON of a value with floats in it, the whole ones as integers. Raises where one is no number at all."""
-    if _NO_NUMBER.search(packed):
+    if out.find(b"null") >= 0 and _NO_NUMBER.search(packed):
         raise ValueError("NaN or infinite")
-    if _EXPONENT.search(out):
+    if out.find(_E) >= 0 and _EXPONENT.search(out):
         return _dumps(_whole(value), None, _OPTIONS)
-    if not _FRACTION.search(out):
+    if out.find(b".0") < 0 or not _FRACTION.search(out):
         return out
     if _FRACTION.search(packed):  # in a string; cutting it out of the JSON could cut the string
         return _dumps(_whole(value), None, _OPTIONS)

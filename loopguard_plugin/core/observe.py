@@ -31,6 +31,7 @@ _IDENTITY_SEED: Final = 1 << 33
 _FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED))
 
 _OK: Final = Status.OK
+_GENERAL: Final = Rule.GENERAL
 _POLL: Final = Rule.PROCESS_POLL
 _LOG: Final = Rule.PROCESS_LOG
 
@@ -66,27 +67,33 @@ _WORKED: Final = Settlement(Status.OK)
 
 def normalise_tool(name: str, settings: ResolvedSettings) -> str:
     """A tool's name for comparing: trimmed, case-folded, aliases resolved; ``tool`` where it is blank (SPEC 3)."""
-    folded = name.strip().casefold()
-    return settings.aliases.get(folded, folded) or "tool"
+    folded = name.strip().casefold() or "tool"
+    return settings.aliases.get(folded, folded)
 
 
 def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     """The identity of a call. ``tool`` is the name as the model wrote it."""
-    shown = tool.strip()
-    folded = shown.casefold()
-    name = settings.aliases.get(folded, folded) or "tool"  # normalise_tool, whose call would cost as much again
+    shown, name, seed = _named(tool) if len(tool) <= _USUAL else _name(tool)
+    if name in settings.aliases:
+        name, seed = _name(settings.aliases[name])[1:]
     rule, kind = Rule.GENERAL, CallKind.PLAIN
     if name in SPECIAL or settings.policies:
         policy = settings.policy(name)
         rule, kind = rule_of(name, args, policy.kind if policy is not None else None)
         if rule is Rule.EXEC:
             args = _exec_args(args)
-    return Call(value_digest(args, _tool_seed(name)), name, shown or "tool", kind, rule)
+    return Call(value_digest(args, seed), name, shown, kind, rule)
 
 
-@functools.lru_cache(maxsize=1024)
-def _tool_seed(tool: str) -> int:
-    return xxh3_64_intdigest(tool.encode("utf-8", "surrogatepass"))
+def _name(tool: str) -> tuple[str, str, int]:
+    """How a name is shown, how it is compared before aliases, and the seed of the digests of its calls."""
+    shown = tool.strip()
+    folded = shown.casefold() or "tool"
+    return shown or "tool", folded, xxh3_64_intdigest(folded.encode("utf-8", "surrogatepass"))
+
+
+_named: Final = functools.lru_cache(maxsize=1024)(_name)
+_USUAL: Final = 128  # characters of a name; longer ones, which only a confused model writes, are not kept
 
 
 def _exec_args(args: object) -> object:
@@ -117,7 +124,7 @@ def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool) -> Settleme
     details = details_of(result)
     if status is None:
         status = Status.ERROR if error is not None else status_of(result, details)
-    if status in _FAILURES:
+    if status is not _OK and status in _FAILURES:
         if error is not None:
             return _observe_error(Status(status), error, True)
         return _observe_failure(Status(status), result, details, rule, want_outcome)
@@ -128,17 +135,21 @@ def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool) -> Settleme
         return Settlement(_OK, outcome_digest(event.outcome_identity, _IDENTITY), None, False, unchanged)
     if error is not None:
         return _observe_error(_OK, error, False)
-    compare = OF_FAILURES_TOO.get(rule) or OF_SUCCESSES.get(rule)
-    compared = compare(result, details) if compare is not None else None
-    if compared is None:
-        return Settlement(_OK, _general_digest(result, details))
-    failure = _failure(compared) if compared.drifts else None
-    return Settlement(_OK, parts_digest(compared.value, compared.text, compared.row), failure, False, unchanged)
+    if rule is not _GENERAL:
+        compare = OF_FAILURES_TOO.get(rule) or OF_SUCCESSES[rule]
+        compared = compare(result, details)
+        if compared is not None:
+            failure = _failure(compared) if compared.drifts else None
+            outcome = parts_digest(compared.value, compared.text, compared.row)
+            return Settlement(_OK, outcome, failure, False, unchanged)
+    return Settlement(_OK, _general_digest(result, details))
 
 
 def _general_digest(result: object, details: dict[str, object]) -> int:
     """Rows 15 and 16 of SPEC 5."""
-    if isinstance(result, dict) and ("content" in result or "details" in result):
+    if isinstance(result, dict):
+        if "content" not in result and "details" not in result:
+            return outcome_digest(result, _WHOLE)
         text, media = text_and_media(result)
         return parts_digest([only_details(result, details), media], text, _PARTS)
     return text_digest(result, _WHOLE_TEXT) if isinstance(result, str) else outcome_digest(result, _WHOLE)

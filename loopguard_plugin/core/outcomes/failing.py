@@ -29,7 +29,6 @@ _FAILED_WORDS: Final = frozenset(
         "invalid",
     )
 )
-_SIGNS: Final = frozenset(("ok", "success", "status", "error", "isError", "is_error"))
 
 # SPEC 6: what a failure says when no such tool exists, small letters.
 _UNKNOWN: Final = re.compile(
@@ -42,24 +41,30 @@ _READ: Final = 4096  # characters of an error text that are looked at for that
 
 def status_of(result: object, details: dict[str, object]) -> Status:
     """The status of a settlement that gives neither a status nor an error: ``ok``, ``error`` or ``blocked``."""
-    if _SIGNS.isdisjoint(details) and (details is result or not isinstance(result, dict) or _SIGNS.isdisjoint(result)):
-        return Status.OK
-    status = details.get("status")
-    if status == "blocked" and details.get("deniedReason") == "tool-loop":
-        return Status.BLOCKED
-    return Status.ERROR if _failed(result, details, status) else Status.OK
+    if details:
+        status = details.get("status")
+        if status == "blocked" and details.get("deniedReason") == "tool-loop":
+            return Status.BLOCKED
+        if _failed(details, status):
+            return Status.ERROR
+    if details is not result and isinstance(result, dict):
+        return Status.ERROR if result.get("isError") is True or result.get("is_error") is True else Status.OK
+    return Status.OK
 
 
-def _failed(result: object, details: dict[str, object], status: object) -> bool:
-    if details.get("ok") is False or details.get("success") is False:
+def _failed(details: dict[str, object], status: object) -> bool:
+    if "ok" in details or "success" in details:
+        said = (details.get("ok"), details.get("success"))
+        if said[0] is False or said[1] is False:
+            return True
+        worked = said[0] is True or said[1] is True
+    else:
+        worked = False
+    if not worked and isinstance(status, str) and status in _FAILED_WORDS:
         return True
     if details.get("isError") is True or details.get("is_error") is True:
         return True
-    if isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True):
-        return True
-    if isinstance(status, str) and status in _FAILED_WORDS:
-        return not (details.get("ok") is True or details.get("success") is True) or _truthy(details.get("error"))
-    return _truthy(details.get("error"))
+    return "error" in details and _truthy(details["error"])
 
 
 def _truthy(value: object) -> bool:

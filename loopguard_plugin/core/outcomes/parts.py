@@ -45,19 +45,22 @@ def text_and_media(result: dict[str, object]) -> tuple[str, list[object]]:
     content = result.get("content")
     if isinstance(content, str):
         return content.strip(), []
-    texts: list[str] = []
     media: list[object] = []
     if isinstance(content, (list, tuple)):
+        found: str | None = None
+        texts: list[str] = []
         for block in content:
             text = block.get("text") if isinstance(block, dict) else None
-            if isinstance(text, str):
-                texts.append(text)
-            else:
+            if not isinstance(text, str):
                 media.append(block)
+            elif found is None:
+                found = text
+            else:
+                texts.append(text)
+        if found is not None:
+            return ("\n".join((found, *texts)) if texts else found).strip(), media
     elif content is not None:
         media.append(content)
-    if texts:
-        return (texts[0] if len(texts) == 1 else "\n".join(texts)).strip(), media
     text = result.get("text")
     return text.strip() if isinstance(text, str) else "", media
 

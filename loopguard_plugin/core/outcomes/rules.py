@@ -22,6 +22,8 @@ class Rule(Enum):
     COMPUTER = 8
     PROGRESS_CARD = 9
 
+    __hash__ = object.__hash__  # Enum's own is a Python function, and each look-up in a table would call it
+
 
 class CallKind(Enum):
     """What a call is to the detectors (SPEC 6): a poller, the ``wait`` that is blocked at ten, or neither."""
