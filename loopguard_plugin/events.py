@@ -181,7 +181,7 @@ def check_types(event: Any) -> None:
         and event.call_id.__class__ is str
         and event.tool.__class__ is str
         and (event.run_id is None or event.run_id.__class__ is str)
-        and event.index is None
+        and (event.index is None or (event.index.__class__ is int and event.index >= 0))
         and (event.batch_id is None or event.batch_id.__class__ is str)
         and (event.agent_id is None or event.agent_id.__class__ is str)
         and (

@@ -214,8 +214,10 @@ class Model:
                 call.state = "blocked" if call.state == "listed" else call.state
                 call.started, call.left_over = refusal, True
                 return refusal
+            before = self.started_before(run, event, batch_id)
             owed = self.end_batch(run)
-            batch = self.begin_batch(run, event, batch_id)
+            batch = self.begin_batch(event, batch_id, before)
+            run.current = batch
             call = find_start(run, batch_id, call_id, event.index) if batch.full else None
             if call is None or call.batch is not batch:
                 call = self.new_call(batch, event)
@@ -237,14 +239,22 @@ class Model:
         batch.calls.append(call)
         return call
 
-    def begin_batch(self, run: Run, event: ToolCallStarted, batch_id: str | None) -> Batch:
-        batch = run.current = Batch(batch_id)
+    def started_before(self, run: Run, event: ToolCallStarted, batch_id: str | None) -> set[int]:
+        """Places of a batch that comes back whose calls started before another batch ended it."""
+        places = set()
+        for at, one in enumerate(event.batch or ()):
+            known = find_start(run, batch_id, one.call_id.strip(), at) if batch_id is not None else None
+            if known is not None and known.started is not None:
+                places.add(at)
+        return places
+
+    def begin_batch(self, event: ToolCallStarted, batch_id: str | None, before: set[int]) -> Batch:
+        batch = Batch(batch_id)
         if batch_id is not None and event.batch:
             batch.full = True
             for at, one in enumerate(event.batch):
-                known = find_start(run, batch_id, one.call_id.strip(), at)
-                if known is not None and known.started is not None:
-                    continue  # the batch ended in between, and this call of it has started before that
+                if at in before:
+                    continue
                 identity = self.sight.call(one.tool, one.args)
                 call = Call(batch, one.call_id.strip(), at, one.tool, one.args, identity, self.clock, planned=True)
                 batch.calls.append(call)

@@ -157,6 +157,22 @@ def test_only_settlements_are_bounded_as_well() -> None:
     assert max(sizes[1:]) < sizes[0] * 1.1
 
 
+def test_window_that_makes_room_keeps_no_stale_alternation() -> None:
+    """Two alternating calls, pushed out of a small window by calls without a start, leave nothing to trip over."""
+    guard = guard_of(historySize=3)
+    for at in range(3):
+        guard.feed(start(f"a{at}", "list"), 0.0)
+        guard.feed(settle(f"a{at}", "list"), 0.0)
+        guard.feed(start(f"b{at}", "read"), 0.0)
+        guard.feed(settle(f"b{at}", "read"), 0.0)
+        for orphan in range(2):
+            guard.feed(settle(f"o{at}{orphan}", "grep", args=orphan), 0.0)
+    for at, tool in enumerate(("exec", "read", "exec", "read", "exec")):
+        guard.feed(start(f"z{at}", tool, {"command": "x"}), 0.0)
+        guard.feed(settle(f"z{at}", tool), 0.0)
+    assert isinstance(guard.feed(start("last", "other"), 0.0).answer, Proceed)
+
+
 def test_flood_in_one_run_leaves_the_others_alone() -> None:
     """Ten thousand calls in one run push nothing out of another."""
     guard = guard_of()

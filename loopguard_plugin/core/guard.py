@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..answers import PROCEED, Acknowledged, Blocked, Deliver, Effect, Fact, Step
 from ..errors import TurnEndingError
 from ..events import (
+    BatchCall,
     CompactionRetry,
     Event,
     MessageKind,
@@ -129,7 +130,7 @@ class Guard:
             if slot is not None:
                 slot.state = LISTED
                 start(run, slot, facts)
-            elif batch_id is None or (not event.batch and run.knows_no_batch(batch_id)):
+            elif batch_id is None or (run.knows_no_batch(batch_id) and _is_alone(event)):
                 call = observe_call(event.tool, event.args, run.limits)
                 slot = begin(run, batch_id, call_id, event.index, call, facts)
             else:
@@ -151,8 +152,8 @@ class Guard:
             batch.by_id is None
             and batch.running
             and (batch_id is None or batch_id == batch.batch_id)
-            and event.index is None
             and (slot := batch.slots[0]).call_id == call_id
+            and (event.index is None or event.index == slot.index or slot.index is None)
         ):  # the ordinary settlement: of the only call of the current batch, which runs
             settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
             settle(run, slot, settlement, event.deliverable, facts)
@@ -174,6 +175,14 @@ class Guard:
             one.new_input()
         if event.kind == MessageKind.MESSAGE and None in session.runs:
             session.runs[None].renew()
+
+
+def _is_alone(event: ToolCallStarted) -> bool:
+    """Whether the batch list, if there is one, has this call alone."""
+    batch = event.batch
+    if not batch:
+        return True
+    return len(batch) == 1 and batch[0].__class__ is BatchCall and batch[0].call_id == event.call_id
 
 
 def _start_sibling(

@@ -26,12 +26,10 @@ class History:
     """The window and its streaks. ``size`` is ``historySize``."""
 
     __slots__ = (
-        "_churn",
-        "_exec",
         "_lines",
         "_ping_pong",
         "_since",
-        "_unknown",
+        "_tails",
         "cascade",
         "cycles",
         "newest",
@@ -47,11 +45,9 @@ class History:
         self.newest: dict[int, Record] = {}
         self._lines: dict[int, NoProgress] = {}
         self._ping_pong = PingPong()
-        self._unknown = UnknownTool()
-        self._exec = ExecFailures()
-        self._churn = Churn()
-        # Whether one of the three streaks over a tool's unbroken records is under way, or a wider pattern is asked for:
-        # ordinary traffic skips them.
+        self._tails: Tails | None = None  # made when something fails or changes nothing for the first time
+        # Whether a streak over a tool's unbroken records is under way, or a wider pattern is asked for: ordinary
+        # traffic skips these.
         self.stirred = False
         # Calls since a tool that changes things last worked; None: none did, or none is declared.
         self._since: Since | None = None
@@ -100,14 +96,14 @@ class History:
     def _stir(self, record: Record) -> None:
         if record.marks & MUTATED:
             self._since = Since()
-        self._unknown.add(record)
-        self._exec.add(record)
-        self._churn.add(record)
+        if self._tails is None:
+            self._tails = Tails()
+        self._tails.add(record)
         self._note_stir()
 
     def _note_stir(self) -> None:
         wide = self.cycles is not None or self.cascade is not None
-        self.stirred = wide or bool(self._unknown.records or self._exec.records or self._churn.records)
+        self.stirred = wide or (self._tails is not None and self._tails.under_way())
 
     def _forget(self, record: Record) -> None:
         key = record.key
@@ -121,10 +117,8 @@ class History:
             self._ping_pong.forget(record)
         if self._since is not None and self._since.calls > len(self.records):
             self._since.forget(key)
-        if self.stirred:
-            self._unknown.forget(record)
-            self._exec.forget(record)
-            self._churn.forget(record)
+        if self._tails is not None:
+            self._tails.forget(record)
 
     def resize(self, size: int) -> None:
         """Another ``historySize`` while the run is open: the newest calls stay."""
@@ -154,9 +148,7 @@ class History:
                     return
                 break
             tail.append(other)
-        self._unknown.clear()
-        self._exec.clear()
-        self._churn.clear()
+        self._tails = None
         for other in reversed(tail):
             self._stir(other)
 
@@ -187,19 +179,21 @@ class History:
 
     def exec_failures(self, key: int, projection: Projection | None) -> int:
         """The streak of exec failures that a call with these arguments would meet."""
+        if self._tails is None:
+            return 0
         if projection is None:
-            return self._exec.count(key)
-        return self._exec.count(key, projection.siblings.get(key, 0)) if projection.tool == "exec" else 0
+            return self._tails.exec.count(key)
+        return self._tails.exec.count(key, projection.siblings.get(key, 0)) if projection.tool == "exec" else 0
 
     def unknown_tool(self, tool: str) -> int:
         """How often in a row this tool did not exist."""
-        return self._unknown.count(tool)
+        return self._tails.unknown.count(tool) if self._tails is not None else 0
 
     def churn(self, tool: str, key: int, projection: Projection | None) -> int:
         """The churn streak that a call of this tool with these arguments would meet."""
-        if projection is not None and projection.tool != tool:
+        if self._tails is None or (projection is not None and projection.tool != tool):
             return 0
-        return self._churn.count(tool, key)
+        return self._tails.churn.count(tool, key)
 
     def tail(self) -> Alternation:
         """How the window ends, for the alternation."""
@@ -211,6 +205,33 @@ class History:
         if state.last == key or state.before != key:
             return 0, False, 0
         return state.length + 1, state.unbroken and self._ping_pong.evidence(self.records), state.last or 0
+
+
+class Tails:
+    """The three streaks over the newest records of one tool."""
+
+    __slots__ = ("churn", "exec", "unknown")
+
+    def __init__(self) -> None:
+        self.unknown = UnknownTool()
+        self.exec = ExecFailures()
+        self.churn = Churn()
+
+    def add(self, record: Record) -> None:
+        """The next record of the window."""
+        self.unknown.add(record)
+        self.exec.add(record)
+        self.churn.add(record)
+
+    def forget(self, record: Record) -> None:
+        """A record left the window."""
+        self.unknown.forget(record)
+        self.exec.forget(record)
+        self.churn.forget(record)
+
+    def under_way(self) -> bool:
+        """Whether any of them could go on with the next call."""
+        return bool(self.unknown.records or self.exec.records or self.churn.records)
 
 
 class Since:

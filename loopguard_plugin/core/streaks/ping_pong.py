@@ -92,7 +92,9 @@ class PingPong:
     def forget(self, record: Record) -> None:
         """The oldest record of the alternation left the window."""
         self.length -= 1
-        if self._sides is not None:
+        if self.length <= 2:
+            self._sides = None
+        elif self._sides is not None:
             self._sides[record.key].forget(record)
 
     def rebuild(self, records: deque[Record]) -> None:
