@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import message, settle, start
 
+from loopguard_plugin import LoopGuard, TurnEndingError, parse_settings
+from loopguard_plugin.answers import Acknowledged, Answer, Deliver, Effect
 from loopguard_plugin.cli import main, progress, replay
-from loopguard_plugin.report.rows import Action, Row, json_line
+from loopguard_plugin.events import Event
+from loopguard_plugin.report.rows import Action, Row, json_line, row
+from loopguard_plugin.report.tally import Tally
 from loopguard_plugin.transcripts import FORMATS, Source, Talks, read
 
 ROOT = Path(__file__).parents[1]
@@ -236,35 +243,131 @@ def test_formats_in_help_are_those_of_the_readers() -> None:
     assert ("auto", *FORMATS) == replay.FORMATS
 
 
-def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """On a terminal a long file shows how far it is, on one line that is wiped at the end; elsewhere nothing."""
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
 
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+    def isatty(self) -> bool:
+        return True
 
+
+@pytest.mark.parametrize("bar", [False, True], ids=["line", "rich"])
+def test_progress_on_a_terminal(bar: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On a terminal long input shows how far it is and how fast it goes, and is wiped at the end; elsewhere nothing."""
+    if bar:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setattr(progress, "_display", progress.Line)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
     path = stuck(tmp_path / "e.jsonl", 2000)
     monkeypatch.setattr(progress, "_FIRST_AFTER", 0.0)
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)
-        with Source.open(str(path)) as source, progress.Progress(source) as shown:
-            assert sum(1 for _ in shown.watch(read(source, Talks()))) == 4000
+        with Source.open(str(path)) as source, progress.Progress(2 * path.stat().st_size) as shown:
+            assert sum(1 for _ in shown.watch(source, read(source, Talks()))) == 4000
+            assert sum(1 for _ in shown.watch(source, read(source, Talks()))) == 0
         told = stream.getvalue()
-        assert ("512 events" in told and "MB" in told and told.endswith("\r\x1b[K")) == isinstance(stream, Terminal)
-        assert "\n" not in told
+        if isinstance(stream, Terminal):
+            assert " MB/s, " in told
+            assert " s left" in told
+            assert "e.jsonl" in told
+            assert told.endswith("\x1b[2K" if bar else "\r\x1b[K")
+        else:
+            assert told == ""
 
 
-def test_table_through_rich(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where rich is installed its table says the same, also on a narrow terminal, and without colours if asked."""
-    pytest.importorskip("rich")
-    from loopguard_plugin.report.rich_table import show
-    from loopguard_plugin.report.tally import Finding
+def tallied(sessions: Iterable[tuple[str, int]]) -> Tally:
+    """What a replay of stuck agents adds up to: by session, so many equal calls."""
+    tally = Tally()
+    guard = LoopGuard(parse_settings({"tools": {"loopDetection": {"enabled": True}}}))
+    for session, calls in sessions:
+        for event in events_of(session, calls):
+            answer: Answer | TurnEndingError
+            try:
+                answer = guard.feed(event)
+            except TurnEndingError as ending:
+                answer = ending
+            tally.add(row(tally.events, event, answer), event, f"{session}.jsonl", tally.events + 1)
+    return tally
 
-    monkeypatch.setenv("NO_COLOR", "1")
-    for columns in ("160", "40"):
-        monkeypatch.setenv("COLUMNS", columns)
-        show([Finding("[red]s", None, Action.BLOCK, "ping_pong", "read", "e.jsonl:7", 20, 21, 2)])
-        out = capsys.readouterr().out
-        assert "\x1b" not in out
-        assert all(len(line) <= int(columns) for line in out.splitlines())
-        assert columns == "40" or all(part in out for part in ("block", "ping_pong", "20..21", "e.jsonl:7", "[red]s"))
+
+def events_of(session: str, calls: int) -> Iterator[Event]:
+    for number in range(calls):
+        yield start(f"c{number}", session=session)
+        yield settle(f"c{number}", session=session, result="x" * 1000)
+
+
+def test_worst_session_first_with_what_it_would_have_saved() -> None:
+    """Ends before blocks before notes; the results of blocked calls, and of all after the end, count as saved."""
+    tally = tallied([("[red]fine", 3), ("noted", 12), ("ended", 30), ("blocked", 21)])
+    assert [(one.session_key, one.notes, one.blocks, one.ends, one.saved) for one in tally.worst()] == [
+        ("ended", 1, 1, 9, 10_000),
+        ("blocked", 1, 1, 0, 1_000),
+        ("noted", 1, 0, 0, 0),
+    ]
+    first = tally.worst()[0].first
+    assert first is not None
+    assert (first.action, first.place) == ("note", "ended.jsonl:52")
+    (summed,) = tally.by_detector()
+    assert (summed.detector, summed.tool) == ("generic_repeat", "read")
+    assert (summed.notes, summed.blocks, summed.ends) == (3, 2, 9)
+    assert len(summed.sessions) == 3
+    assert [key[0] for key, _ in tally.verdicts()] == ["ended", "blocked", "noted", "[red]fine"]
+
+
+def test_saved_ends_with_the_next_user_message() -> None:
+    """After the end of a turn nothing more would have come; once a user wrote again, results are given as ever."""
+    tally = tallied([("s", 30)])
+    saved = tally.sessions["s"].saved
+    said = message(session="s")
+    tally.add(row(tally.events, said, Acknowledged(Effect.RESET)), said, "s.jsonl", 61)
+    late = settle("x", session="s", result="y" * 500)
+    tally.add(row(tally.events, late, Deliver("y" * 500)), late, "s.jsonl", 62)
+    assert tally.sessions["s"].saved == saved
+
+
+@pytest.mark.parametrize("columns", [160, 44])
+@pytest.mark.parametrize("colour", [False, True])
+def test_report_on_a_terminal(columns: int, colour: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables through rich, the worst session first; nothing wider than the terminal; NO_COLOR leaves no colour."""
+    rich_console = pytest.importorskip("rich.console")
+    from loopguard_plugin.report.terminal import show
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("COLORTERM", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False) if colour else monkeypatch.setenv("NO_COLOR", "1")
+    out = io.StringIO()
+    console = rich_console.Console(file=out, width=columns, force_terminal=True)
+    show(tallied([("[red]fine", 3), ("noted", 12), ("ended", 30)]), 3, console)
+    told = out.getvalue()
+    assert ("\x1b[33m" in told) == colour
+    assert ("\x1b[3" in told) == colour
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", told)
+    tables = plain[: plain.index("ended r: turn ended")]
+    assert all(len(line) <= columns for line in tables.splitlines())
+    assert tables.index("ended") < tables.index("noted")
+    for part in ("generic_repeat", "10.0k", "ended.jsonl:52", "By detector and tool"):
+        assert part in tables
+    assert "[red]fine r: fine, 3 calls" in plain
+
+
+def test_many_fine_runs_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal the runs in which nothing fired are not all listed once there are hundreds of them."""
+    rich_console = pytest.importorskip("rich.console")
+    from loopguard_plugin.report.terminal import show
+
+    out = io.StringIO()
+    show(tallied((f"s{number}", 1) for number in range(150)), 1, rich_console.Console(file=out, width=80))
+    assert "… and 130 more runs that are fine" in out.getvalue()
+
+
+def test_html_without_its_extra_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--html without jinja2 is bad usage, told before anything is played; so are contents without a page."""
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "loopguard_plugin.report.page", raising=False)
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert main(["replay", EVENTS, "--html", str(tmp_path / "r.html")]) == 2
+    assert "loopguard-plugin[report]" in stream.getvalue()
+    assert main(["replay", EVENTS, "--include-content"]) == 2
+    assert "--html" in stream.getvalue()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 
 import anyio
 import anyio.lowlevel
@@ -15,12 +16,15 @@ from .. import logs
 from ..answers import Answer
 from ..bus import EmbeddedBus
 from ..errors import TurnEndingError
+from ..events import Event
 from ..middleware import LoopGuard
-from ..report.rows import json_line, row
+from ..report.rows import Row, json_line, row
 from ..report.tally import Tally
 from ..settings import Settings
 from ..transcripts import Items, Source, SourceError, Talks, Unreadable, detect, files_of, read
 from .progress import Progress
+
+Watcher: TypeAlias = Callable[[Row, Event, str, int], None]  # what came of an event, with its file and line
 
 _MOST_TOLD = 1000  # problems of one file that are told one by one
 _BETWEEN_CHECKPOINTS = 1024  # events; each is a moment where Ctrl-C is heard
@@ -36,7 +40,15 @@ class Played:
     guard_failures: int = 0
 
 
-def play(paths: Sequence[str], settings: Settings, form: str, agent: str | None, *, as_json: bool) -> Played:
+def play(
+    paths: Sequence[str],
+    settings: Settings,
+    form: str,
+    agent: str | None,
+    *,
+    as_json: bool,
+    watchers: Sequence[Watcher] = (),
+) -> Played:
     """Play every file in order, as one stream of events. Problems go to stderr as they are met."""
     # The report says what the log lines say, and better; with --json they go to stderr, as a gateway's would.
     with nullcontext() if as_json else logs.silenced():
@@ -44,31 +56,47 @@ def play(paths: Sequence[str], settings: Settings, form: str, agent: str | None,
         bus = EmbeddedBus()
         bus.use(guard)
         played = Played()
-        anyio.run(_play_all, _Player(bus, played, _bytes_out() if as_json else None), paths, form, agent)
+        player = _Player(bus, played, watchers, _bytes_out() if as_json else None)
+        anyio.run(_play_all, player, paths, form, agent)
         played.guard_failures = guard.stats().errors
     return played
 
 
+def size_of(files: Sequence[str]) -> int:
+    """The bytes of all files together; 0 if one of them is standard input."""
+    total = 0
+    for file in files:
+        if file == "-":
+            return 0
+        try:
+            total += os.path.getsize(file)
+        except OSError:
+            continue  # told when it is its turn
+    return total
+
+
 async def _play_all(player: _Player, paths: Sequence[str], form: str, agent: str | None) -> None:
     talks = Talks((agent or "").strip() or None)
-    for path in paths:
-        found = False
-        for file in files_of(path):
-            found = True
-            await _play_file(player, file, form, talks, chosen=file == path)
-        if not found:
-            player.problem(path, 0, "no transcripts in this directory")
+    files = {path: list(files_of(path)) for path in paths}
+    with Progress(size_of([file for found in files.values() for file in found])) as progress:
+        for path in paths:
+            for file in files[path]:
+                await _play_file(player, file, form, talks, progress, chosen=file == path)
+            if not files[path]:
+                player.problem(path, 0, "no transcripts in this directory")
 
 
-async def _play_file(player: _Player, file: str, form: str, talks: Talks, *, chosen: bool) -> None:
+async def _play_file(
+    player: _Player, file: str, form: str, talks: Talks, progress: Progress, *, chosen: bool
+) -> None:
     """One file. In a directory there may be others (indexes, notes): only what was named itself must be known."""
     try:
-        with Source.open(file) as source, Progress(source) as progress:
+        with Source.open(file) as source:
             if not chosen and form == "auto" and detect(source) is None:
                 print(f"{file}: skipped, no transcript of a known format", file=sys.stderr)
                 return
             player.played.files += 1
-            await player.play(source.name, progress.watch(read(source, talks, form)))
+            await player.play(source.name, progress.watch(source, read(source, talks, form)))
     except SourceError as error:
         player.problem(file, 0, str(error))
 
@@ -76,9 +104,10 @@ async def _play_file(player: _Player, file: str, form: str, talks: Talks, *, cho
 class _Player:
     """Publishes items and writes down the answers."""
 
-    def __init__(self, bus: EmbeddedBus, played: Played, out: BinaryIO | None) -> None:
+    def __init__(self, bus: EmbeddedBus, played: Played, watchers: Sequence[Watcher], out: BinaryIO | None) -> None:
         self.played = played
         self._bus = bus
+        self._watchers = watchers
         self._out = out
 
     async def play(self, name: str, items: Items) -> None:
@@ -100,7 +129,9 @@ class _Player:
             except TurnEndingError as ending:
                 answer = ending
             line = row(tally.events, item.event, answer)
-            tally.add(line, f"{name}:{item.line}")
+            tally.add(line, item.event, name, item.line)
+            for watch in self._watchers:
+                watch(line, item.event, name, item.line)
             if self._out is not None:
                 self._out.write(json_line(line))
             if tally.events % _BETWEEN_CHECKPOINTS == 0:

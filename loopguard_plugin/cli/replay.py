@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .commands import Commands
 from .exits import Exit
 
 if TYPE_CHECKING:
+    from ..report.page import Page
     from ..report.tally import Tally
     from ..settings import Settings
     from .playing import Played
@@ -23,13 +25,22 @@ FORMATS = (
     "claude-stream",
     "claude-code",
     "codex",
+    "codex-exec",
+    "codex-app-server",
+    "codex-tui",
     "openai-chat",
     "gemini",
     "swe-agent",
     "atif",
+    "magentic-one",
+    "hermes",
 )
+AGENTS = ("claude-code", "codex", "openclaw", "hermes")  # spelled out too, and held equal to places.PLACES
 _STRENGTH = {"warn": 1, "block": 2, "end_turn": 3}
 _FIRED = {"note": 1, "block": 2, "end_turn": 3}
+
+
+_FROM = "the sessions of an agent on this machine, where it keeps them (CLAUDE_CONFIG_DIR, CODEX_HOME, …)"
 
 
 def add(commands: Commands) -> None:
@@ -43,16 +54,23 @@ def add(commands: Commands) -> None:
         "3 with --fail-on, when something that strong fired (this goes before 1).",
     )
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="a file, also gzipped; a directory; - for standard input"
+        "files", metavar="FILE", nargs="*", help="a file, also gzipped; a directory; - for standard input"
     )
+    parser.add_argument("--from", dest="agents", choices=AGENTS, action="append", default=[], help=_FROM)
     parser.add_argument(
         "--format", choices=FORMATS, default="auto", help="what the files are (default: look at the content)"
     )
     parser.add_argument("--config", metavar="FILE", help="the gateway's JSON5 config file (default: all defaults)")
     parser.add_argument("--agent", metavar="ID", help="the agent whose settings count, where an event names none")
     parser.add_argument("--json", action="store_true", help="one JSON line an event on stdout; all else on stderr")
+    parser.add_argument(
+        "--html", metavar="FILE", help="also write a page that shows every session (needs the extra report)"
+    )
+    parser.add_argument(
+        "--include-content", action="store_true", help="let that page show arguments and results, shortened"
+    )
     parser.add_argument("--fail-on", choices=tuple(_STRENGTH), help="exit 3 when something this strong fired")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, usage=parser.format_usage)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,7 +88,27 @@ def run(arguments: argparse.Namespace) -> int:
         except SettingsError as error:
             print(error, file=sys.stderr)
             return Exit.BAD_USAGE
-    played = play(arguments.files, settings, arguments.format, arguments.agent, as_json=arguments.json)
+    files, missing = _files(arguments)
+    if not files and not missing:
+        print(f"{arguments.usage()}loopguard replay: error: name a FILE, or an agent with --from", file=sys.stderr)
+        return Exit.BAD_USAGE
+    page = None
+    if arguments.html is not None:
+        try:
+            from ..report.page import Page
+        except ImportError:
+            print('--html needs the extra "report": pip install "loopguard-plugin[report]"', file=sys.stderr)
+            return Exit.BAD_USAGE
+        page = Page(arguments.html, settings, arguments.agent, with_content=arguments.include_content)
+    elif arguments.include_content:
+        print(f"{arguments.usage()}loopguard replay: error: --include-content goes with --html", file=sys.stderr)
+        return Exit.BAD_USAGE
+    watchers = [page.add] if page is not None else []
+    played = play(
+        files, settings, arguments.format, arguments.agent, as_json=arguments.json, watchers=watchers
+    )
+    if page is not None and not _written(page, played):
+        return Exit.BAD_INPUT
     if played.guard_failures:
         print(f"the guard itself failed at {played.guard_failures} events, which passed unjudged", file=sys.stderr)
     if not arguments.json:
@@ -78,38 +116,66 @@ def run(arguments: argparse.Namespace) -> int:
     strongest = played.tally.strongest
     if arguments.fail_on and strongest and _FIRED[strongest] >= _STRENGTH[arguments.fail_on]:
         return Exit.FIRED
-    return Exit.BAD_INPUT if played.problems else Exit.OK
+    return Exit.BAD_INPUT if played.problems or missing else Exit.OK
+
+
+def _files(arguments: argparse.Namespace) -> tuple[list[str], bool]:
+    """The files to play, and whether an agent has none where it usually keeps them."""
+    from .places import directory, sessions
+
+    files: list[str] = list(arguments.files)
+    missing = False
+    for agent in arguments.agents:
+        found = sessions(agent)
+        if not found:
+            print(f"{agent}: no sessions under {directory(agent)}", file=sys.stderr)
+            missing = True
+        files += found
+    return files, missing
+
+
+def _written(page: Page, played: Played) -> bool:
+    """Write the page. False, said on stderr, where that cannot be done."""
+    try:
+        page.write(played.tally, played.files)
+    except OSError as error:
+        print(f"{page.path}: {error.strerror or error}", file=sys.stderr)
+        return False
+    print(f"{page.path}: written", file=sys.stderr)
+    return True
 
 
 def _show(played: Played, settings: Settings, agent: str | None) -> None:
+    """On a terminal through rich where it is installed, plain text everywhere else."""
     from ..report import text
 
-    _show_findings(played.tally)
-    for line in text.verdicts(played.tally):
-        print(line)
-    print(text.summary(played.tally, played.files))
+    terminal = _terminal() if sys.stdout.isatty() else None
+    if terminal is not None:
+        terminal(played.tally, played.files)
+    else:
+        _show_plainly(played.tally)
+        print(text.summary(played.tally, played.files))
     if not settings.plugin_enabled:
         print("loopguard is off: plugins.entries.loopguard.enabled is false (see --config)")
     elif not settings.resolve(agent).rolling:
         print("rolling detectors are off: tools.loopDetection.enabled is not true (see --config)")
 
 
-def _show_findings(tally: Tally) -> None:
-    """The table: through rich on a terminal where it is installed, plain text everywhere else."""
+def _terminal() -> Callable[[Tally, int], None] | None:
+    try:
+        from ..report.terminal import show
+    except ImportError:
+        return None
+    return show
+
+
+def _show_plainly(tally: Tally) -> None:
     from ..report import text
 
     findings = list(tally.findings.values())
-    if not findings:
-        return
-    if sys.stdout.isatty():
-        try:
-            from ..report.rich_table import show
-        except ImportError:
-            pass
-        else:
-            show(findings)
-            print()
-            return
-    for line in text.table(findings):
+    if findings:
+        for line in text.table(findings):
+            print(line)
+        print()
+    for line in text.verdicts(tally):
         print(line)
-    print()

@@ -1,10 +1,17 @@
-"""What a replay adds up to: what fired, where first and how often, and how each run fared. Holds no contents."""
+"""What a replay adds up to: what fired, where first and how often, and how each run and session fared.
+
+Holds no contents, and grows with the runs, not with their calls.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
+from ..events import Event, ToolCallSettled
 from .rows import Action, Row
 
 RunKey: TypeAlias = tuple[str, str | None]
@@ -43,45 +50,97 @@ class RunTally:
 
 
 @dataclass(slots=True)
+class SessionTally:
+    """How one session fared. ``first`` is the finding that came first.
+
+    ``saved``: the characters of recorded results that the model would not have been given again, because their calls
+    were blocked, or came after the guard had ended the turn and before a user wrote again.
+    """
+
+    session_key: str
+    calls: int = 0
+    notes: int = 0
+    blocks: int = 0
+    ends: int = 0
+    saved: int = 0
+    first: Finding | None = None
+    over: set[str | None] = field(default_factory=set)  # runs whose turn was ended
+
+    @property
+    def badness(self) -> tuple[int, int, int, int]:
+        """For sorting, the worst the largest: ends before blocks before notes, then what was saved."""
+        return self.ends, self.blocks, self.notes, self.saved
+
+
+@dataclass(slots=True)
+class Sum:
+    """What one detector did about one tool, over all sessions."""
+
+    detector: str
+    tool: str
+    notes: int = 0
+    blocks: int = 0
+    ends: int = 0
+    highest: int = 0
+    first: str = ""
+    sessions: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class Tally:
     """Everything that a report needs, added up row by row."""
 
     events: int = 0
     runs: dict[RunKey, RunTally] = field(default_factory=dict)
+    sessions: dict[str, SessionTally] = field(default_factory=dict)
     findings: dict[tuple[RunKey, Action, str, str], Finding] = field(default_factory=dict)
 
-    def add(self, row: Row, place: str) -> None:
-        """Count one answered event. ``place`` says where it stands: file and line."""
+    def add(self, row: Row, event: Event, file: str, line: int) -> None:
+        """Count one answered event, with the place where it stands."""
         self.events += 1
         key = (row.session_key.strip(), (row.run_id or "").strip() or None)
         run = self.runs.get(key)
         if run is None:
             run = self.runs[key] = RunTally()
+        session = self.sessions.get(key[0])
+        if session is None:
+            session = self.sessions[key[0]] = SessionTally(key[0])
+        action = row.action
         if row.event == "tool_call_started":
             run.calls += 1
-        if row.action in FIRED:
-            self._fired(key, run, row, place)
+            session.calls += 1
+        elif isinstance(event, ToolCallSettled):
+            if action is Action.IGNORED or (session.over and key[1] in session.over):
+                session.saved += characters(event.result if event.error is None else event.error)
+        elif action is Action.RESET:
+            session.over.clear()
+        if action in FIRED:
+            self._fired(key, run, session, row, f"{file}:{line}")
 
-    def _fired(self, key: RunKey, run: RunTally, row: Row, place: str) -> None:
+    def _fired(self, key: RunKey, run: RunTally, session: SessionTally, row: Row, place: str) -> None:
         match row.action:
             case Action.NOTE:
                 run.notes += 1
+                session.notes += 1
             case Action.BLOCK:
                 run.blocks += 1
+                session.blocks += 1
             case Action.END_TURN:
                 run.ends += 1
+                session.ends += 1
+                session.over.add(key[1])
         detector, tool = row.detector or "", row.tool or ""
         if run.strongest is None or FIRED.index(row.action) > FIRED.index(run.strongest):
             run.strongest, run.detector, run.code = row.action, detector, row.code
             run.tool, run.count, run.place = tool, row.count, place
         finding = self.findings.get((key, row.action, detector, tool))
         if finding is None:
-            self.findings[key, row.action, detector, tool] = Finding(
-                *key, row.action, detector, tool, place, row.count, row.count
-            )
+            finding = Finding(*key, row.action, detector, tool, place, row.count, row.count)
+            self.findings[key, row.action, detector, tool] = finding
         else:
             finding.times += 1
             finding.last_count = row.count
+        session.first = session.first or finding
 
     def total(self, action: Action) -> int:
         """How often this action was taken, over all runs."""
@@ -92,3 +151,39 @@ class Tally:
         """The strongest thing that fired anywhere."""
         fired = {finding.action for finding in self.findings.values()}
         return next((action for action in reversed(FIRED) if action in fired), None)
+
+    def worst(self) -> list[SessionTally]:
+        """The sessions in which something fired, the worst first."""
+        found = [session for session in self.sessions.values() if session.first is not None]
+        return sorted(found, key=lambda session: session.badness, reverse=True)
+
+    def verdicts(self) -> Iterator[tuple[RunKey, RunTally]]:
+        """The runs that called a tool, the worst first, otherwise in the order in which they began."""
+        called = [(key, run) for key, run in self.runs.items() if run.calls or run.strongest is not None]
+        called.sort(key=lambda one: -1 if one[1].strongest is None else FIRED.index(one[1].strongest), reverse=True)
+        yield from called
+
+    def by_detector(self) -> list[Sum]:
+        """What each detector did about each tool, the strongest first."""
+        sums: dict[tuple[str, str], Sum] = {}
+        for finding in self.findings.values():
+            key = (finding.detector, finding.tool)
+            one = sums.get(key)
+            if one is None:
+                one = sums[key] = Sum(*key, first=finding.place)
+            one.notes += finding.times if finding.action is Action.NOTE else 0
+            one.blocks += finding.times if finding.action is Action.BLOCK else 0
+            one.ends += finding.times if finding.action is Action.END_TURN else 0
+            one.highest = max(one.highest, finding.first_count, finding.last_count)
+            one.sessions.add(finding.session_key)
+        return sorted(sums.values(), key=lambda one: (one.ends, one.blocks, one.notes), reverse=True)
+
+
+def characters(value: object) -> int:
+    """How much text a result is: the characters of a string, of anything else those of its JSON."""
+    if isinstance(value, str):
+        return len(value)
+    try:
+        return 0 if value is None else len(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return 0

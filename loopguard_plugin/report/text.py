@@ -34,10 +34,9 @@ def table(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def verdicts(tally: Tally) -> Iterator[str]:
-    """One line a run, in the order in which the runs began. Runs that called no tool are left out."""
-    for key, run in tally.runs.items():
-        if run.calls or run.strongest is not None:
-            yield f"{_name(key)}: {_verdict(run)}"
+    """One line a run, the worst first. Runs that called no tool are left out."""
+    for key, run in tally.verdicts():
+        yield f"{_name(key)}: {_verdict(run)}"
 
 
 def _name(key: RunKey) -> str:
@@ -68,6 +67,14 @@ def summary(tally: Tally, files: int) -> str:
     )
     played = f"{_number(files, 'file')}, {_number(len(tally.runs), 'run')}{without}, {_number(calls, 'call')}"
     return f"{played}: {fired}"
+
+
+def amount(count: int) -> str:
+    """A count of characters as people read it: 812, 4.1k, 2.6M."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
 
 
 def _number(count: int, word: str) -> str:

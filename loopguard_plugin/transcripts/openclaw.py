@@ -4,9 +4,9 @@ An assistant entry holds all calls of a response; each result follows as an entr
 passed on with their ``details``, so that the guard itself sees what failed (OpenClaw writes ``isError: false`` even
 for failed tools).
 
-Entries form a tree. Which path of it is the live one is known only at the end of the file, so a stream cannot follow it;
-and the calls of a branch that was given up did run, with nobody to stop them. So branches are played in the order of
-the file, each as a run of its own: with the user message that begins it, or else from the entry that jumps.
+Entries form a tree. Which path of it is the live one is known only at the end of the file, so a stream cannot follow
+it; and the calls of a branch that was given up did run, with nobody to stop them. So branches are played in the order
+of the file, each as a run of its own: with the user message that begins it, or else from the entry that jumps.
 """
 
 from __future__ import annotations
