@@ -458,7 +458,8 @@ def test_anything_has_a_digest(make: Callable[[], object]) -> None:
     one, other = make(), make()
     assert canonical(one) == canonical(other)
     assert canonical({"a": [one]}, ignore_nonces=True) == canonical({"a": [other]}, ignore_nonces=True)
-    assert observe_call("read", one, DEFAULTS) == observe_call("read", other, DEFAULTS)
+    for tool in ("read", "exec", "process", "wait"):
+        assert observe_call(tool, one, DEFAULTS) == observe_call(tool, other, DEFAULTS)
     assert hex(id(one))[2:].encode() not in canonical(one)
 
 

@@ -409,6 +409,16 @@ def test_a_given_status_is_not_derived() -> None:
     assert observe("read", veto, status=Status.OK).status is Status.OK
 
 
+def test_a_status_may_be_a_plain_string() -> None:
+    """A gateway that builds its events in Python need not know the enum."""
+    for status in Status:
+        plain: Any = status.value
+        for result in ("x", {"ok": False}, {"content": "x"}):
+            seen = observe("read", result, status=plain)
+            assert seen == observe("read", result, status=status)
+            assert type(seen.status) is Status
+
+
 @pytest.mark.parametrize("result", [{"status": "blocked", "deniedReason": "tool-loop"}])
 def test_own_vetoes(result: dict[str, object]) -> None:
     """A result that says it was this guard is status ``blocked``; other reasons are results like any other."""

@@ -91,6 +91,8 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES), max_size=24).map("".join))
 @example("12:00:01pid 5")
 @example("attempt 12:00:01")
+@example("5s.5secondsTms")
+@example("h.1234567ns00:00:01")
 @example("1 attempt" + " " * 100 + "2")
 def test_the_fast_way_is_the_plain_way(text: str) -> None:
     """Cutting out the surroundings of digits changes nothing."""

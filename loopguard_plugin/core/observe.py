@@ -79,9 +79,12 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     rule, kind = Rule.GENERAL, CallKind.PLAIN
     if name in SPECIAL or settings.policies:
         policy = settings.policy(name)
-        rule, kind = rule_of(name, args, policy.kind if policy is not None else None)
-        if rule is Rule.EXEC:
-            args = _exec_args(args)
+        try:
+            rule, kind = rule_of(name, args, policy.kind if policy is not None else None)
+            if rule is Rule.EXEC:
+                args = _exec_args(args)
+        except Exception:  # arguments of a framework's own may raise in anything that they are asked
+            rule, kind = rule_of(name, None, policy.kind if policy is not None else None)
     return Call(value_digest(args, seed), name, shown, kind, rule)
 
 
