@@ -37,7 +37,7 @@ def looks_at(runner: Runner) -> Looks:
     with contextlib.redirect_stdout(io.StringIO()):
         same, moving = (_flagged(runner, moving=moving, failing=False) for moving in (False, True))
         same_error, moving_error = (_flagged(runner, moving=moving, failing=True) for moving in (False, True))
-        short, long = (min(once(runner(_calls(5, size))) for _ in range(7)) for size in (100, 1_000_000))
+        short, long = (min(once(runner(_calls(5, size))) for _ in range(4)) for size in (100, 300_000))
     return Looks(results=same != moving, errors=same_error != moving_error, reads=long > 3 * short)
 
 

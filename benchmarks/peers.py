@@ -11,6 +11,7 @@ Whether a guard looks at results is found by experiment, not taken from its docu
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 from collections.abc import Callable, Sequence
@@ -251,6 +252,7 @@ PEERS: tuple[Peer, ...] = (
 )
 
 
+@functools.cache
 def installed() -> dict[str, Runner]:
     """The adapters of all peers that are installed, by name."""
     logging.getLogger("able_harness_kit").addHandler(logging.NullHandler())

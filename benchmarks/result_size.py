@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 from . import floor, ours, peers
@@ -26,6 +27,7 @@ def compared(
     return take_turns([floor.floor(given), ours.core(ours.timelines(given)), *rivals], rounds)
 
 
+@functools.cache
 def comparing() -> dict[str, Runner]:
     """The installed peers whose verdicts depend on results."""
     return {name: runner for name, runner in peers.installed().items() if looks_at(runner).results}
