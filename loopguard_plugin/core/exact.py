@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from math import isfinite
 from typing import Any
 from uuid import UUID
 
-import orjson
 from xxhash import xxh3_128_digest
 
 from .nonces import may_wrap, split_at_ids
 from .objects import content_of, fields_of, read, type_name
+from .scalars import ODD, json_text, number, real
 
-ODD = b"\xfe"
-_NONCE = b"\xff"
 _MOST_OBJECTS = 10_000  # objects with fields in one value; a framework's object can lead to half the process
 
 
@@ -33,34 +30,6 @@ def exact(value: object, ignore_nonces: bool) -> bytes:
         return _Writer(ignore_nonces).write(value)
     except (Exception, RecursionError):
         return ODD + type_name(type(value))
-
-
-def json_text(text: str, ignore_nonces: bool) -> bytes:
-    """A string as JSON; lone surrogates keep their three bytes, wrapper ids are one byte that UTF-8 does not have."""
-    if ignore_nonces and may_wrap(text) and (pieces := split_at_ids(text)) is not None:
-        return b'"' + _NONCE.join(json_text(piece, False)[1:-1] for piece in pieces) + b'"'
-    try:
-        return orjson.dumps(text)
-    except TypeError:
-        return b'"' + b"".join(_surrogate(char) for char in text) + b'"'
-
-
-def _surrogate(char: str) -> bytes:
-    if "\ud800" <= char <= "\udfff":
-        return char.encode("utf-8", "surrogatepass")
-    return orjson.dumps(char)[1:-1]
-
-
-def _number(value: int) -> bytes:
-    if -(2**63) <= value < 2**64:
-        return b"%d" % value
-    return ODD + hex(value).encode()
-
-
-def _real(value: float) -> bytes:
-    if not isfinite(value):
-        return ODD + repr(value).encode()
-    return _number(int(value)) if value.is_integer() else orjson.dumps(value)
 
 
 class _Writer:
@@ -113,10 +82,10 @@ class _Writer:
         self.out.append(b"true" if value else b"false")
 
     def _int(self, value: int) -> None:
-        self.out.append(_number(int.__add__(value, 0)))
+        self.out.append(number(int.__add__(value, 0)))
 
     def _float(self, value: float) -> None:
-        self.out.append(_real(float.__add__(value, 0.0)))
+        self.out.append(real(float.__add__(value, 0.0)))
 
     def _str(self, value: str) -> None:
         self.out.append(json_text(str.__str__(value), self.ignore_nonces))

@@ -78,13 +78,14 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
         name, seed = _name(settings.aliases[name])[1:]
     rule, kind = Rule.GENERAL, CallKind.PLAIN
     if name in SPECIAL or settings.policies:
-        policy = settings.policy(name)
+        policy = settings.policy(name) if settings.policies else None
+        declared = policy.kind if policy is not None else None
         try:
-            rule, kind = rule_of(name, args, policy.kind if policy is not None else None)
+            rule, kind = rule_of(name, args, declared)
             if rule is Rule.EXEC:
                 args = _exec_args(args)
         except Exception:  # arguments of a framework's own may raise in anything that they are asked
-            rule, kind = rule_of(name, None, policy.kind if policy is not None else None)
+            rule, kind = rule_of(name, None, declared)
     return Call(value_digest(args, seed), name, shown, kind, rule)
 
 
