@@ -214,7 +214,7 @@ class Adapter:
         try:
             result = next_call()
         except Exception as error:
-            self._settle(turn, call, error=getattr(error, "original", error))
+            self._raised(turn, call, getattr(error, "original", error))
             raise
         try:
             return self._delivered(turn, call, result)
@@ -263,9 +263,14 @@ class Adapter:
         self, *, next_call: Callable[[], object], turn_id: str = "", api_mode: str = "", model: str = "", **_: object
     ) -> object:
         """The model is asked, unless the turn has ended: then the reason takes the place of its answer."""
+        response = self._last_word(turn_id, api_mode, model)
+        return next_call() if response is None else response
+
+    @fail_open()
+    def _last_word(self, turn_id: str, api_mode: str, model: str) -> SimpleNamespace | None:
         turn = self._turns.get(turn_id)
         ended = self.calls.ended(turn.session, turn.run) if turn is not None else None
-        return next_call() if ended is None else _said(ended.message, api_mode, model)
+        return None if ended is None else _said(ended.message, api_mode, model)
 
     @fail_open()
     def on_session_end(self, *, turn_id: str = "", **_: object) -> None:
@@ -292,6 +297,10 @@ class Adapter:
                 return None, None
             call.running = True
             return turn, call
+
+    @fail_open()
+    def _raised(self, turn: _Turn, call: _Call, error: object) -> None:
+        self._settle(turn, call, error=error)
 
     def _delivered(self, turn: _Turn, call: _Call, result: object) -> object:
         decoded = _object(result)

@@ -6,6 +6,7 @@ Run in an environment of its own: ``pip install "loopguard-plugin[hermes]" pytes
 from __future__ import annotations
 
 import doctest
+import functools
 import json
 import logging
 import os
@@ -13,13 +14,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from offline import no_network
 from openai_server import OUT, Overflow, Script, Step, calls, served
+from scenarios import Bench, Call, Played, Reply, Scenarios
+
+from loopguard_plugin.hosts._shared import Config
 
 pytest.importorskip("run_agent", reason="hermes-agent is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # the host's own
@@ -40,19 +45,17 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home of hermes for the whole module: it is read at import."""
     path = tmp_path_factory.mktemp("hermes")
     (path / "config.yaml").write_text(CONFIG)
-    before = os.environ.get("HERMES_HOME")
-    os.environ["HERMES_HOME"] = str(path)
-    yield path
-    if before is None:
-        del os.environ["HERMES_HOME"]
-    else:
-        os.environ["HERMES_HOME"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HERMES_HOME", str(path))
+        no_network(patch)
+        yield path
 
 
 class Tools:
     """Tools that count how often they ran. ``results``: what each gives, by name; a function of the arguments."""
 
-    def __init__(self) -> None:
+    def __init__(self, ctx: Any) -> None:
+        self.ctx = ctx
         self.ran: list[tuple[str, Any]] = []
         self.results: dict[str, Callable[[Any], str]] = {}
 
@@ -87,7 +90,7 @@ def tools(manager: Any) -> Tools:
     from hermes_cli.plugins import PluginContext, PluginManifest
 
     ctx = PluginContext(PluginManifest(name="testtools"), manager)
-    tools = Tools()
+    tools = Tools(ctx)
     for name in ("probe", "other", "web_search", "web_extract"):
         tools.add(ctx, name)
     return tools
@@ -132,6 +135,79 @@ def attached(manager: Any, config: Any = LOW) -> Any:
 def same(times: int, name: str = "probe", **args: Any) -> list[Any]:
     """So many responses of one and the same call."""
     return [calls((name, args or {"x": 1})) for _ in range(times)]
+
+
+def spread(function: Callable[..., str], args: dict[str, Any]) -> str:
+    return function(**args)
+
+
+class TestAgent(Scenarios):
+    """The scenarios that all hosts share. hermes runs only tools of certain names in parallel: ``wait`` is one here.
+
+    It drops exact duplicates within a response, so the second ``tick`` of one is written with an argument.
+    """
+
+    unknown_tools = False  # three responses with nothing else end the turn in hermes itself
+
+    @pytest.fixture(autouse=True)
+    def _manager(self, manager: Any, tools: Tools) -> None:
+        self.manager = manager
+        self.tools = tools
+
+    def new_adapter(self, config: Config) -> Any:
+        return attached(self.manager, config)
+
+    def play(self, adapter: Any, *turns: Sequence[Reply], session: str = "s", bench: Bench | None = None) -> Played:
+        bench = bench or Bench()
+        self.install(bench)
+        if adapter is None:
+            self.manager._hooks.clear()
+            self.manager._middleware.clear()
+        script = Script([])
+        history: Any = None
+        code: list[str] = []
+        if adapter is not None and adapter.calls is not None:
+            end_run = adapter.calls.end_run
+
+            def ended(key: str, run: str | None = None) -> None:
+                """The last moment at which the reason of a turn is known."""
+                if key == session:
+                    error = adapter.calls.ended(key, run)
+                    code[:] = [str(error.code)] if error is not None else []
+                end_run(key, run)
+
+            adapter.calls.end_run = ended
+        with served(script) as (url,):
+            one = agent(url, session)
+            for turn in turns:
+                script.steps[:] = [reply if isinstance(reply, str) else calls(*self.named(reply)) for reply in turn]
+                said = one.run_conversation("go", conversation_history=history)
+                history = said["messages"]
+        requests = [[str(m["content"]) for m in r["messages"] if m["role"] == "tool"] for r in script.requests]
+        return Played(bench, requests, str(said["final_response"]), code[0] if code else None)
+
+    def named(self, reply: list[Call]) -> list[Call]:
+        shown = {"wait": "web_search"}
+        return [
+            (shown.get(name, name), {"at": at} if name == "tick" and at else args)
+            for at, (name, args) in enumerate(reply)
+        ]
+
+    def install(self, bench: Bench) -> None:
+        def wait(seconds: float, fail: bool) -> str:
+            time.sleep(seconds)
+            return bench.wait_or_fail(fail)
+
+        functions: dict[str, Callable[..., str]] = {
+            "look": bench.look,
+            "tick": lambda at=0: bench.tick(),
+            "fail": bench.fail,
+            "meet": bench.meet,
+            "web_search": wait,
+        }
+        for name, function in functions.items():
+            self.tools.results[name] = functools.partial(spread, function)
+            self.tools.add(self.tools.ctx, name)
 
 
 def test_note_reaches_the_model(manager: Any, tools: Tools) -> None:
