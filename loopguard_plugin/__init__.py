@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .answers import Acknowledged, Blocked, Code, Deliver, Detector, Proceed
-from .errors import EventError, LoopGuardError, SettingsError, TurnEndingError
+from .errors import EventError, LoopGuardError, SettingsError, SnapshotError, TurnEndingError
 from .events import (
     BatchCall,
     CompactionRetry,
@@ -48,6 +48,7 @@ __all__ = [
     "Proceed",
     "Settings",
     "SettingsError",
+    "SnapshotError",
     "Status",
     "ToolCallSettled",
     "ToolCallStarted",

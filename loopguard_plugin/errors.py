@@ -3,6 +3,7 @@
     LoopGuardError
     ├── EventError (ValueError)      an event that is not one of the four, or has a field of the wrong type
     ├── SettingsError (ValueError)   settings that cannot be used; lists every problem with its path
+    ├── SnapshotError (ValueError)   a snapshot that cannot be restored: damaged, of another version, or none at all
     └── TurnEndingError              the turn ends here; complete text for the transcript
 """
 
@@ -63,6 +64,10 @@ class SettingsError(LoopGuardError, ValueError):
     def __str__(self) -> str:
         prefix = f"{self.file}: " if self.file else ""
         return "\n".join(f"{prefix}{problem}" for problem in self.problems)
+
+
+class SnapshotError(LoopGuardError, ValueError):
+    """Bytes that cannot be restored. The guard is as it was; one that has just been made starts clean."""
 
 
 class TurnEndingError(LoopGuardError):

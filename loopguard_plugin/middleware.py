@@ -206,6 +206,21 @@ class LoopGuard:
         if facts:
             self._tell(facts, None)
 
+    def snapshot(self) -> bytes:
+        """What is remembered, for :meth:`restore` in another process: to be called at shutdown, after the last event.
+
+        Digests, names and counts; no arguments, no results: :mod:`loopguard_plugin.core.snapshot` says what is inside.
+        """
+        return self._guard.snapshot(self._clock())
+
+    def restore(self, data: bytes) -> None:
+        """Go on from a snapshot, in place of what is remembered now: to be called before the first event.
+
+        Settings stay those of this guard. Raises :class:`SnapshotError` for bytes that are damaged, of another version
+        or no snapshot at all; then everything is as it was, and a guard that has just been made starts clean.
+        """
+        self._guard.restore(data, self._clock())
+
     def stats(self) -> Stats:
         """What has been seen so far; cheap."""
         return Stats(events=self._events, malformed=self._malformed, errors=self._errors, runs=self._guard.runs)

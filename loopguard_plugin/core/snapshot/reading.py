@@ -1,0 +1,244 @@
+"""Rows to state: objects of their own, nothing of which anybody else holds until all of it is there."""
+
+from __future__ import annotations
+
+import math
+from heapq import heapify
+
+from ...events import Status
+from ..batch import FIRST, Batch, Ending, Note, Refusal, Slot
+from ..history import History, Since
+from ..observe import Call, Settlement
+from ..post_compaction import CompactionWindow
+from ..precedence import Loop
+from ..record import Record
+from ..repeated_errors import RepeatedErrors
+from ..run import Run
+from ..sessions import PARKED_SECONDS, Session, Sessions
+from ..streaks.no_progress import NoProgress
+from .rows import (
+    BatchRow,
+    CallRow,
+    CyclesRow,
+    EndingRow,
+    ErrorsRow,
+    HistoryRow,
+    KeyRow,
+    LoopRow,
+    NoteRow,
+    RefusalRow,
+    RunRow,
+    SessionRow,
+    SettlementRow,
+    SlotRow,
+    Snapshot,
+    WindowRow,
+)
+
+_APPLIED = Settlement(Status.OK)  # of an applied settlement only that it came is known
+
+
+def read(snapshot: Snapshot, now: float, limit: int, idle: float) -> Sessions:
+    """Sessions as they were, under the bounds of another guard. Raises LookupError or ValueError for a bad place."""
+    sessions = Sessions(limit, idle)
+    runs: list[Run] = []
+    for row in snapshot.sessions:
+        key, session = _SessionReader(row).session(row, now)
+        sessions._by_key[key] = session
+        runs += session.runs.values()
+    if sorted(snapshot.order + snapshot.parked) != list(range(len(runs))):
+        raise ValueError("not every run has one place in the order of use")
+    for at in snapshot.order:
+        sessions._runs[runs[at]] = None
+    for at in snapshot.parked:
+        sessions._parked[runs[at]] = None
+        runs[at].parked = True
+    due = [run.last_seen + idle for run in sessions._runs]
+    due += [run.last_seen + PARKED_SECONDS for run in sessions._parked]
+    sessions.due = min(due, default=math.inf)
+    return sessions
+
+
+def unpacked(text: bytes) -> str:
+    """A text that may hold lone surrogates."""
+    return text.decode("utf-8", "surrogatepass")
+
+
+class _SessionReader:
+    """Rows of one session, with its tables and those of the run at hand."""
+
+    def __init__(self, row: SessionRow) -> None:
+        packed = row.digests
+        if len(packed) % 16:
+            raise ValueError("a digest is cut short")
+        self._texts = [unpacked(text) for text in row.texts]
+        self._digests = [int.from_bytes(packed[at : at + 16], "big") for at in range(0, len(packed), 16)]
+        self._records: list[Record] = []
+        self._slot_rows: list[SlotRow] = []
+        self._slots: dict[int, Slot] = {}
+
+    def session(self, row: SessionRow, now: float) -> tuple[str, Session]:
+        session = Session()
+        for message in row.messages:
+            session.is_new(self._texts[message])
+        for run_id, warning, bucket in row.buckets:
+            key = unpacked(warning) if isinstance(warning, bytes) else self._key(warning)
+            session.buckets._last[self._text(run_id), key] = bucket
+        for run_row in row.runs:
+            run = self._run(run_row, self._texts[row.key], session, now)
+            session.runs[run.run_id] = run
+        if not row.runs or len(session.runs) != len(row.runs):
+            raise ValueError("a session without runs, or two runs of one name")
+        return self._texts[row.key], session
+
+    def _text(self, at: int | None) -> str | None:
+        return None if at is None else self._texts[at]
+
+    def _maybe(self, at: int | None) -> int | None:
+        return None if at is None else self._digests[at]
+
+    def _key(self, row: KeyRow) -> tuple[str | int | None, ...]:
+        return tuple(unpacked(part) if isinstance(part, bytes) else self._maybe(part) for part in row)
+
+    def _run(self, row: RunRow, session_key: str, session: Session, now: float) -> Run:
+        """A run without settings: it takes those of its guard at its next event."""
+        if not math.isfinite(row.age):
+            raise ValueError("an age is no number of seconds")
+        digests, texts = self._digests, self._texts
+        self._records = [
+            Record(digests[key], texts[tool], self._maybe(outcome), self._maybe(failure), marks)
+            for key, tool, outcome, failure, marks in row.records
+        ]
+        self._slot_rows, self._slots = row.slots, {}
+        run = Run(session_key, self._text(row.run_id), session.buckets)
+        run.agent_id = self._text(row.agent_id)
+        run.last_seen = now - row.age
+        run.batch = self._batch(row.batch)
+        run.previous = run.batch if row.previous is None else self._batch(row.previous)
+        for batch_id, at in row.remembered:
+            run.remember(self._text(batch_id), self._slot(at))
+        for batch_id, at in row.orphans:
+            run.remember_orphan(self._text(batch_id), self._slot(at))
+        if row.history is not None:
+            run.history = self._history(row.history)
+        if row.errors is not None:
+            self._errors(run.errors, row.errors)
+        if row.window is not None:
+            run.window = self._window(row.window)
+        run.armings = row.armings
+        run.calls = [digests[key] for key in row.calls]
+        run.spent, run.told, run.loose, run.continued = row.spent, row.told, row.loose, row.continued
+        run.all_calls, run.turn_calls = row.all_calls, row.turn_calls
+        run.would = row.would
+        run.ending = self._ending(row.ending)
+        return run
+
+    def _batch(self, row: BatchRow) -> Batch:
+        batch = Batch(self._text(row.batch_id))
+        for at in row.slots:
+            its = self._slot_rows[at]
+            self._slots[at] = slot = batch.add(self._texts[its.call_id], its.index, self._call(its.call))
+            self._fill(slot, its)
+        batch.running, batch.admitted, batch.raised = row.running, row.admitted, row.raised
+        batch.arrivals = [self._records[at] for at in row.arrivals]
+        batch.foreign = None if row.foreign is None else [self._records[at] for at in row.foreign]
+        batch.refusal = self._refusal(row.refusal)
+        batch.culprit = self._maybe(row.culprit)
+        batch.owed = self._ending(row.owed)
+        if batch.held is not None:
+            batch.held += [self._slots[at] for at in row.slots if self._slot_rows[at].waiting is not None]
+            heapify(batch.held)
+        return batch
+
+    def _slot(self, at: int) -> Slot:
+        """A slot that batches and memories may share; one of no batch here stands for itself."""
+        slot = self._slots.get(at)
+        if slot is None:
+            its = self._slot_rows[at]
+            self._slots[at] = slot = Slot(self._texts[its.call_id], its.index, FIRST, self._call(its.call))
+            self._fill(slot, its)
+        return slot
+
+    def _fill(self, slot: Slot, row: SlotRow) -> None:
+        slot.state = row.state
+        slot.record = None if row.record is None else self._records[row.record]
+        slot.refusal = self._refusal(row.refusal)
+        slot.warning = self._loop(row.warning)
+        slot.note = self._note(row.note)
+        slot.ending = self._ending(row.ending)
+        if row.waiting is not None:
+            slot.settlement = self._settlement(row.waiting)
+        elif row.settled:
+            slot.settlement = _APPLIED
+        slot.ignored, slot.armed_at = row.ignored, row.armed_at
+
+    def _call(self, row: CallRow) -> Call:
+        key, tool, shown, kind, rule = row
+        return Call(self._digests[key], self._texts[tool], self._texts[shown], kind, rule)
+
+    def _settlement(self, row: SettlementRow) -> Settlement:
+        outcome, failure, text = self._maybe(row.outcome), self._maybe(row.failure), self._text(row.error_text)
+        return Settlement(row.status, outcome, failure, row.unknown_tool, row.unchanged, text)
+
+    def _refusal(self, row: RefusalRow | None) -> Refusal | None:
+        if row is None:
+            return None
+        detector, count, reason, terminal = row
+        return Refusal(detector, count, self._texts[reason], terminal)
+
+    def _ending(self, row: EndingRow | None) -> Ending | None:
+        if row is None:
+            return None
+        code, detector, count, tool, call_id, message = row
+        return Ending(code, detector, count, self._texts[tool], self._texts[call_id], self._texts[message])
+
+    def _note(self, row: NoteRow | None) -> Note | None:
+        return None if row is None else Note(self._texts[row[0]], row[1], row[2])
+
+    def _loop(self, row: LoopRow | None) -> Loop | None:
+        return None if row is None else Loop(row[0], row[1], row[2], self._key(row[3]))
+
+    def _errors(self, errors: RepeatedErrors, row: ErrorsRow) -> None:
+        count, key, outcome, shown, text = row
+        errors.count, errors.key, errors.outcome = count, self._digests[key], self._maybe(outcome)
+        errors.shown, errors.text = self._texts[shown], self._texts[text]
+
+    def _window(self, row: WindowRow) -> CompactionWindow:
+        window = CompactionWindow(row.size, (self._digests[key] for key in row.before))
+        if row.first is not None:
+            window._first = self._digests[row.first[0]], self._digests[row.first[1]]
+        window._same, window.seen, window.repeats = row.same, row.seen, row.repeats
+        return window
+
+    def _history(self, row: HistoryRow) -> History:
+        """A history over the first records of the run: its streaks come of adding them once more."""
+        if row.window > min(row.size, len(self._records)) or (row.since or 0) > row.window:
+            raise ValueError("a history of more calls than there are")
+        history = History(row.size)
+        window = self._records[: row.window]
+        for record in window:
+            history.add(record)
+        history._since = None if row.since is None else Since()
+        if history._since is not None:
+            for record in window[row.window - (row.since or 0) :]:
+                history._since.add(record.key)
+        for at in row.failing:  # outlives the record that it was seen on, so the window alone does not tell
+            key = self._digests[at]
+            line = history._lines.get(key)
+            if line is None:
+                line = history._lines[key] = NoProgress(history.newest[key])
+            line.failing = True
+        history.widen(cycle=row.cycles is not None, error_cascade=row.cascade is not None)
+        if row.cycles is not None and history.cycles is not None:
+            history.cycles._units.extend(self._units(row.cycles))
+            history.cycles._matched = list(row.cycles.matched)
+        if row.cascade is not None and history.cascade is not None:
+            history.cascade._units = row.cascade[0]
+            history.cascade._tools = {self._texts[tool] for tool in row.cascade[1]}
+        return history
+
+    def _units(self, row: CyclesRow) -> list[dict[int, int | None]]:
+        return [
+            {self._digests[key]: at if at is not None and at < 0 else self._maybe(at) for key, at in unit}
+            for unit in row.units
+        ]

@@ -1,0 +1,160 @@
+"""What a snapshot looks like in msgpack: arrays of small numbers that point into three kinds of tables.
+
+A session has one table of texts and one of digests, a run one of records and one of slots. Texts are UTF-8 in which
+lone surrogates may stand; digests are 16 bytes each, for msgpack ends at 64 bits. Records and slots have tables because
+they are shared: a slot, the arrivals of its batch and the window hold one and the same record, which a late result
+fills in place; a batch that has ended and the memory of open calls hold one and the same slot.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
+
+from ...answers import Code, Detector
+from ...events import Status
+from ..batch import State
+from ..observe import CallKind
+from ..outcomes.rules import Rule
+from ..precedence import Level
+from ..streaks.cycle import LONGEST
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Text: TypeAlias = Annotated[int, Meta(ge=0)]  # a place in the session's table of texts
+Digest: TypeAlias = Annotated[int, Meta(ge=0)]  # a place in the session's table of digests
+At: TypeAlias = Annotated[int, Meta(ge=0)]  # a place in the run's table of records, or of slots
+
+KeyRow: TypeAlias = tuple[bytes | Digest | None, ...]  # a warning key: names as they are
+BucketRow: TypeAlias = tuple[Text | None, bytes | KeyRow, int]  # run id, warning key, bucket
+RecordRow: TypeAlias = tuple[Digest, Text, Digest | None, Digest | None, Count]  # key, tool, outcome, failure, marks
+CallRow: TypeAlias = tuple[Digest, Text, Text, CallKind, Rule]  # key, tool, shown, kind, rule
+RefusalRow: TypeAlias = tuple[Detector, int, Text, bool]  # detector, count, reason, terminal
+EndingRow: TypeAlias = tuple[Code, Detector, int, Text, Text, Text]  # code, detector, count, tool, call id, message
+NoteRow: TypeAlias = tuple[Text, Detector, int]  # text, detector, count
+LoopRow: TypeAlias = tuple[Level, Detector, int, KeyRow]  # level, detector, count, key
+ErrorsRow: TypeAlias = tuple[Count, Digest, Digest | None, Text, Text]  # count, key, outcome, shown, text
+MemoryRow: TypeAlias = list[tuple[Text | None, At]]  # batch id, slot
+UnitRow: TypeAlias = list[tuple[Digest, Annotated[int, Meta(ge=-1)] | None]]  # key, outcome (-1: it was vetoed)
+
+
+class SettlementRow(Struct, frozen=True, array_like=True, gc=False):
+    """A settlement whose outcome waits for those of earlier calls."""
+
+    status: Status
+    outcome: Digest | None
+    failure: Digest | None
+    unknown_tool: bool
+    unchanged: bool
+    error_text: Text | None
+
+
+class SlotRow(Struct, frozen=True, array_like=True, gc=False):
+    """A call. ``settled``: its settlement came; ``waiting``: and has not been applied yet."""
+
+    call_id: Text
+    index: int | None
+    call: CallRow
+    state: State
+    record: At | None
+    refusal: RefusalRow | None
+    warning: LoopRow | None
+    note: NoteRow | None
+    ending: EndingRow | None
+    settled: bool
+    waiting: SettlementRow | None
+    ignored: bool
+    armed_at: Count
+
+
+class BatchRow(Struct, frozen=True, array_like=True, gc=False):
+    """A batch; the slots with a waiting settlement are those that it holds."""
+
+    batch_id: Text | None
+    running: int
+    admitted: Count
+    slots: list[At]
+    arrivals: list[At]
+    foreign: list[At] | None
+    refusal: RefusalRow | None
+    culprit: Digest | None
+    owed: EndingRow | None
+    raised: bool
+
+
+class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
+    """A history. The first ``window`` records of the run are its window; streaks over them are made anew.
+
+    ``since``: how many of the newest came after the last change; ``failing``: calls whose shared outcome is a failure.
+    """
+
+    size: Annotated[int, Meta(ge=1)]
+    window: Count
+    since: Count | None
+    failing: list[Digest]
+    cycles: CyclesRow | None
+    cascade: tuple[Count, list[Text]] | None
+
+
+class CyclesRow(Struct, frozen=True, array_like=True, gc=False):
+    """The rounds: the last units, and how many in a row matched for each length of a round."""
+
+    units: Annotated[list[UnitRow], Meta(max_length=LONGEST)]
+    matched: Annotated[list[Count], Meta(min_length=LONGEST + 1, max_length=LONGEST + 1)]
+
+
+class WindowRow(Struct, frozen=True, array_like=True, gc=False):
+    """The guard after a compaction, while it watches."""
+
+    size: int
+    before: list[Digest]
+    first: tuple[Digest, Digest] | None
+    same: Count
+    seen: Count
+    repeats: Count
+
+
+class RunRow(Struct, frozen=True, array_like=True, gc=False):
+    """A run. ``age``: seconds since its last event; ``previous`` is None where it is the current batch itself."""
+
+    run_id: Text | None
+    agent_id: Text | None
+    age: float
+    records: list[RecordRow]
+    slots: list[SlotRow]
+    batch: BatchRow
+    previous: BatchRow | None
+    remembered: MemoryRow
+    orphans: MemoryRow
+    history: HistoryRow | None
+    errors: ErrorsRow | None
+    window: WindowRow | None
+    armings: Count
+    calls: list[Digest]
+    spent: bool
+    told: bool
+    loose: bool
+    all_calls: Count
+    turn_calls: Count
+    would: dict[str, Count]
+    continued: bool
+    ending: EndingRow | None
+
+
+class SessionRow(Struct, frozen=True, array_like=True, gc=False):
+    """A session: its tables, the message ids that it has seen, its buckets and its runs."""
+
+    key: Text
+    texts: list[bytes]
+    digests: bytes
+    messages: list[Text]
+    buckets: list[BucketRow]
+    runs: list[RunRow]
+
+
+class Snapshot(Struct, frozen=True, array_like=True, gc=False):
+    """The whole. ``order`` and ``parked``: the runs, counted through all sessions, the least recently used first."""
+
+    sessions: list[SessionRow]
+    order: list[Count]
+    parked: list[Count]

@@ -1,0 +1,252 @@
+"""State to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from ..batch import Batch, Ending, Note, Refusal, Slot
+from ..history import History
+from ..observe import Call, Settlement
+from ..post_compaction import BEFORE, CompactionWindow
+from ..precedence import Loop
+from ..record import Record
+from ..repeated_errors import RepeatedErrors
+from ..run import Name, Run
+from ..sessions import Session, Sessions
+from ..streaks.cycle import Cycles
+from .rows import (
+    BatchRow,
+    BucketRow,
+    CallRow,
+    CyclesRow,
+    EndingRow,
+    ErrorsRow,
+    HistoryRow,
+    KeyRow,
+    LoopRow,
+    MemoryRow,
+    NoteRow,
+    RecordRow,
+    RefusalRow,
+    RunRow,
+    SessionRow,
+    SettlementRow,
+    SlotRow,
+    Snapshot,
+    WindowRow,
+)
+
+_LARGEST: Final = (1 << 63) - 1
+
+
+def write(sessions: Sessions, now: float) -> Snapshot:
+    """All sessions; ages are counted from ``now``."""
+    rows: list[SessionRow] = []
+    number: dict[Run, int] = {}
+    for key, session in sessions._by_key.items():
+        rows.append(_SessionWriter().session(key, session, now))
+        for run in session.runs.values():
+            number[run] = len(number)
+    return Snapshot(rows, [number[run] for run in sessions._runs], [number[run] for run in sessions._parked])
+
+
+def packed(text: str) -> bytes:
+    """A text that may hold lone surrogates."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _bounded(number: int) -> int:
+    """A number from outside; msgpack ends at 64 bits, and no place or size is larger in earnest."""
+    return min(number, _LARGEST)
+
+
+class _SessionWriter:
+    """Rows of one session. Tables grow as what they hold is met; those of records and slots are of one run."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._digests: dict[int, int] = {}
+        self._records: dict[int, int] = {}  # by identity
+        self._record_rows: list[RecordRow] = []
+        self._slots: dict[int, int] = {}  # by identity
+        self._slot_rows: list[SlotRow] = []
+
+    def session(self, key: str, session: Session, now: float) -> SessionRow:
+        text = self._text(key)
+        messages = [self._text(one) for one in session._messages]
+        buckets: list[BucketRow] = [
+            (None if run_id is None else self._text(run_id), self._hashable(warning), bucket)
+            for (run_id, warning), bucket in session.buckets._last.items()
+        ]
+        runs = [self._run(run, now) for run in session.runs.values()]
+        digests = b"".join(digest.to_bytes(16, "big") for digest in self._digests)
+        return SessionRow(text, [packed(one) for one in self._texts], digests, messages, buckets, runs)
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def _digest(self, digest: int) -> int:
+        return self._digests.setdefault(digest, len(self._digests))
+
+    def _maybe(self, digest: int | None) -> int | None:
+        return None if digest is None else self._digests.setdefault(digest, len(self._digests))
+
+    def _hashable(self, key: Hashable) -> bytes | KeyRow:
+        return packed(key) if isinstance(key, str) else self._key(key)
+
+    def _key(self, key: Hashable) -> KeyRow:
+        """A warning key: names, digests and nothing else."""
+        if not isinstance(key, tuple):
+            raise TypeError(f"a warning key is a tuple or a text, got {type(key).__name__}")
+        return tuple(packed(part) if isinstance(part, str) else self._maybe(part) for part in key)
+
+    def _run(self, run: Run, now: float) -> RunRow:
+        self._records, self._record_rows = {}, []
+        self._slots, self._slot_rows = {}, []
+        window = list(run.history.records) if run.history is not None else []
+        for record in window:
+            self._record(record)
+        return RunRow(
+            run_id=None if run.run_id is None else self._text(run.run_id),
+            agent_id=None if run.agent_id is None else self._text(run.agent_id),
+            age=now - run.last_seen,
+            records=self._record_rows,
+            slots=self._slot_rows,
+            batch=self._batch(run.batch),
+            previous=None if run.previous is run.batch else self._batch(run.previous),
+            remembered=self._memory(run.remembered),
+            orphans=self._memory(run.orphans),
+            history=None if run.history is None else self._history(run.history),
+            errors=self._errors(run.errors),
+            window=None if run.window is None else self._window(run.window),
+            armings=run.armings,
+            calls=[self._digest(key) for key in run.calls[-BEFORE:]],
+            spent=run.spent,
+            told=run.told,
+            loose=run.loose,
+            all_calls=run.all_calls,
+            turn_calls=run.turn_calls,
+            would=run.would,
+            continued=run.continued,
+            ending=self._ending(run.ending),
+        )
+
+    def _record(self, record: Record) -> int:
+        at = self._records.get(id(record))
+        if at is None:
+            at = self._records[id(record)] = len(self._record_rows)
+            outcome, failure = self._maybe(record.outcome), self._maybe(record.failure)
+            row = (self._digest(record.key), self._text(record.tool), outcome, failure, record.marks)
+            self._record_rows.append(row)
+        return at
+
+    def _batch(self, batch: Batch) -> BatchRow:
+        held = {id(slot) for slot in batch.held or ()}
+        return BatchRow(
+            batch_id=None if batch.batch_id is None else self._text(batch.batch_id),
+            running=batch.running,
+            admitted=batch.admitted,
+            slots=[self._slot(slot, waits=id(slot) in held) for slot in batch.slots],
+            arrivals=[self._record(record) for record in batch.arrivals],
+            foreign=None if batch.foreign is None else [self._record(record) for record in batch.foreign],
+            refusal=self._refusal(batch.refusal),
+            culprit=self._maybe(batch.culprit),
+            owed=self._ending(batch.owed),
+            raised=batch.raised,
+        )
+
+    def _memory(self, memory: dict[Name, Slot]) -> MemoryRow:
+        return [(None if name[0] is None else self._text(name[0]), self._slot(slot)) for name, slot in memory.items()]
+
+    def _slot(self, slot: Slot, *, waits: bool = False) -> int:
+        at = self._slots.get(id(slot))
+        if at is None:
+            at = self._slots[id(slot)] = len(self._slot_rows)
+            self._slot_rows.append(self._slot_row(slot, waits))
+        return at
+
+    def _slot_row(self, slot: Slot, waits: bool) -> SlotRow:
+        """A call. Of a settlement that was applied only that it came is kept: its error text has done its work."""
+        settlement = slot.settlement
+        return SlotRow(
+            call_id=self._text(slot.call_id),
+            index=None if slot.index is None else _bounded(slot.index),
+            call=self._call(slot.call),
+            state=slot.state,
+            record=None if slot.record is None else self._record(slot.record),
+            refusal=self._refusal(slot.refusal),
+            warning=self._loop(slot.warning),
+            note=self._note(slot.note),
+            ending=self._ending(slot.ending),
+            settled=settlement is not None,
+            waiting=self._settlement(settlement) if settlement is not None and waits else None,
+            ignored=slot.ignored,
+            armed_at=slot.armed_at,
+        )
+
+    def _call(self, call: Call) -> CallRow:
+        return self._digest(call.key), self._text(call.tool), self._text(call.shown), call.kind, call.rule
+
+    def _settlement(self, settlement: Settlement) -> SettlementRow:
+        return SettlementRow(
+            status=settlement.status,
+            outcome=self._maybe(settlement.outcome),
+            failure=self._maybe(settlement.failure),
+            unknown_tool=settlement.unknown_tool,
+            unchanged=settlement.unchanged,
+            error_text=None if settlement.error_text is None else self._text(settlement.error_text),
+        )
+
+    def _refusal(self, one: Refusal | None) -> RefusalRow | None:
+        return None if one is None else (one.detector, one.count, self._text(one.reason), one.terminal)
+
+    def _ending(self, one: Ending | None) -> EndingRow | None:
+        if one is None:
+            return None
+        tool, call_id, message = self._text(one.tool), self._text(one.call_id), self._text(one.message)
+        return one.code, one.detector, one.count, tool, call_id, message
+
+    def _note(self, one: Note | None) -> NoteRow | None:
+        return None if one is None else (self._text(one.text), one.detector, one.count)
+
+    def _loop(self, one: Loop | None) -> LoopRow | None:
+        return None if one is None else (one.level, one.detector, one.count, self._key(one.key))
+
+    def _errors(self, errors: RepeatedErrors) -> ErrorsRow | None:
+        if not errors.count:
+            return None
+        shown, text = self._text(errors.shown), self._text(errors.text)
+        return errors.count, self._digest(errors.key), self._maybe(errors.outcome), shown, text
+
+    def _window(self, window: CompactionWindow) -> WindowRow:
+        first = window._first
+        return WindowRow(
+            size=_bounded(window.size),
+            before=[self._digest(key) for key in sorted(window._before)],
+            first=None if first is None else (self._digest(first[0]), self._digest(first[1])),
+            same=window._same,
+            seen=window.seen,
+            repeats=window.repeats,
+        )
+
+    def _history(self, history: History) -> HistoryRow:
+        tools = [] if history.cascade is None else [self._text(tool) for tool in sorted(history.cascade._tools)]
+        return HistoryRow(
+            size=_bounded(history.size),
+            window=len(history.records),
+            since=None if history._since is None else history._since.calls,
+            failing=[self._digest(key) for key in sorted(key for key, line in history._lines.items() if line.failing)],
+            cycles=None if history.cycles is None else self._cycles(history.cycles),
+            cascade=None if history.cascade is None else (history.cascade._units, tools),
+        )
+
+    def _cycles(self, cycles: Cycles) -> CyclesRow:
+        units = [
+            [
+                (self._digest(key), outcome if outcome is not None and outcome < 0 else self._maybe(outcome))
+                for key, outcome in unit.items()
+            ]
+            for unit in cycles._units
+        ]
+        return CyclesRow(units, cycles._matched)
