@@ -46,6 +46,7 @@ __all__ = [
     "arguments",
     "build_guard",
     "fail_open",
+    "log_to",
     "report_failure",
     "require",
     "result_text",
@@ -109,6 +110,12 @@ def build_guard(config: Config = None) -> LoopGuard:
     if isinstance(config, Mapping):
         return LoopGuard(parse_settings(config))
     return LoopGuard.from_config_file(config)
+
+
+def log_to(name: str) -> None:
+    """Our lines go where the host's own go: to ``logging``, under the host's name; not to stderr twice."""
+    logs.forward_to_stdlib(name)
+    logs.leave_stderr()
 
 
 class Started(NamedTuple):

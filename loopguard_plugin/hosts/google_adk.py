@@ -54,9 +54,10 @@ from typing import Any, Final, NamedTuple
 from ..answers import Blocked
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, fail_open, require, result_text
+from ._shared import Calls, Config, Started, append_note, fail_open, log_to, require, result_text
 
 SUPPORTED: Final = ">=2.13,<2.14"
+LOGGER: Final = "google_adk.loopguard"
 
 require("google-adk", SUPPORTED, "google-adk")
 
@@ -105,11 +106,13 @@ class Adapter(BasePlugin):
     """A plugin for ``Runner(…, plugins=[Adapter()])`` or ``App(plugins=…)``. May serve many sessions at once.
 
     ``config``: path of a JSON5 file, a mapping, ``Settings``, or a ``LoopGuard``. ``agent``: whose settings apply; by
-    default each agent's ``name``. Raises SettingsError for settings that cannot be used.
+    default each agent's ``name``. Log lines go to ``logging``, as ``LOGGER``.
+    Raises SettingsError for settings that cannot be used.
     """
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         super().__init__(name="loopguard")
+        log_to(LOGGER)
         self.calls = Calls(config)
         self._agent = agent
         self._most = self.calls.guard.settings.max_runs

@@ -53,9 +53,10 @@ from typing import Annotated, Any, Final, NotRequired, Required, TypedDict
 
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, fail_open, require
+from ._shared import Calls, Config, Started, fail_open, log_to, require
 
 SUPPORTED: Final = ">=1.5,<1.6"
+LOGGER: Final = "langchain.loopguard"
 
 require("langchain", SUPPORTED, "langchain")
 
@@ -96,6 +97,7 @@ class Adapter(AgentMiddleware[Any, Any, Any]):
     """Middleware for ``create_agent(…, middleware=[Adapter()])``. May serve many agents and threads at once.
 
     ``config``: path of a JSON5 file, a mapping, ``Settings``, or a ``LoopGuard``. ``agent``: whose settings apply.
+    Log lines go to ``logging``, as ``LOGGER``.
     Raises SettingsError for settings that cannot be used.
     """
 
@@ -104,6 +106,7 @@ class Adapter(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         super().__init__()
+        log_to(LOGGER)
         self.calls = Calls(config)
         self._agent = agent
         self._known = KnownRuns(self.calls.guard.settings.max_runs, self.calls.guard.settings.idle_minutes * 60)

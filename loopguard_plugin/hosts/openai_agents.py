@@ -50,9 +50,10 @@ from typing import Any, Final, NamedTuple
 from ..answers import Blocked, Code, Detector
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, arguments, fail_open, require, result_text
+from ._shared import Calls, Config, Started, append_note, arguments, fail_open, log_to, require, result_text
 
 SUPPORTED: Final = ">=0.24,<0.25"
+LOGGER: Final = "openai.agents.loopguard"
 
 require("openai-agents", SUPPORTED, "openai-agents")
 
@@ -143,10 +144,12 @@ class Adapter(RunHooks[Any]):
     """Run hooks for ``Runner.run(…, hooks=Adapter())``. May serve many agents and runs at once.
 
     ``config``: path of a JSON5 file, a mapping, ``Settings``, or a ``LoopGuard``. ``agent``: whose settings apply; by
-    default each agent's ``name``. Raises SettingsError for settings that cannot be used.
+    default each agent's ``name``. Log lines go to ``logging``, as ``LOGGER``.
+    Raises SettingsError for settings that cannot be used.
     """
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
+        log_to(LOGGER)
         self.calls = Calls(config)
         self._agent = agent
 

@@ -49,9 +49,10 @@ from typing import Any, Final, NamedTuple
 from ..answers import Blocked, Code, Detector
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, arguments, fail_open, require, result_text
+from ._shared import Calls, Config, Started, append_note, arguments, fail_open, log_to, require, result_text
 
 SUPPORTED: Final = ">=2.68,<2.69"
+LOGGER: Final = "pydantic_ai.loopguard"
 
 require("pydantic-ai-slim", SUPPORTED, "pydantic-ai")
 
@@ -99,10 +100,12 @@ class Adapter(AbstractCapability[Any]):
     """A capability for ``Agent(capabilities=[Adapter()])``. May serve many agents and runs at once.
 
     ``config``: path of a JSON5 file, a mapping, ``Settings``, or a ``LoopGuard``. ``agent``: whose settings apply; by
-    default each agent's ``name``. Raises SettingsError for settings that cannot be used.
+    default each agent's ``name``. Log lines go to ``logging``, as ``LOGGER``.
+    Raises SettingsError for settings that cannot be used.
     """
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
+        log_to(LOGGER)
         self.calls = Calls(config)
         self._agent = agent
         self._batches = OpenBatches(self.calls.guard.settings.max_runs)

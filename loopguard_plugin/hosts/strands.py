@@ -49,9 +49,10 @@ from weakref import WeakKeyDictionary
 from ..answers import Blocked
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, fail_open, require, result_text
+from ._shared import Calls, Config, Started, fail_open, log_to, require, result_text
 
 SUPPORTED: Final = ">=1.62,<1.63"
+LOGGER: Final = "strands.loopguard"
 
 require("strands-agents", SUPPORTED, "strands")
 
@@ -96,10 +97,12 @@ class Adapter(HookProvider):
     """A hook provider for ``Agent(hooks=[Adapter()])``. May serve many agents at once.
 
     ``config``: path of a JSON5 file, a mapping, ``Settings``, or a ``LoopGuard``. ``agent``: whose settings apply; by
-    default each agent's ``agent_id``. Raises SettingsError for settings that cannot be used.
+    default each agent's ``agent_id``. Log lines go to ``logging``, as ``LOGGER``.
+    Raises SettingsError for settings that cannot be used.
     """
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
+        log_to(LOGGER)
         self.calls = Calls(config)
         self._agent = agent
         self._most = self.calls.guard.settings.max_runs

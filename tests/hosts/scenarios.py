@@ -100,6 +100,7 @@ def broken_guard() -> LoopGuard:
 class Scenarios:
     """Subclass as ``TestSomething`` with :meth:`play` and :meth:`new_adapter`."""
 
+    logger: str  # the name under which lines reach the host's own log
     whole_batch = True  # False: the host cannot refuse calls of a batch before one of them runs
     unknown_tools = True  # False: the host ends the run itself when a tool does not exist
     invalid_arguments = True
@@ -231,6 +232,15 @@ class Scenarios:
             finals = [(play.result().final, "[loopguard]" in str(play.result().requests)) for play in plays]
         assert finals == [("done", False)] * 2
         assert adapter.calls.guard.stats().events > 0
+
+    def test_lines_reach_the_log_of_the_host(self, caplog: pytest.LogCaptureFixture) -> None:
+        """What the guard does stands in ``logging``, under the host's name, without arguments and results."""
+        with caplog.at_level("INFO"):
+            self.play(self.new_adapter(UNSET), [*[FAIL] * 3, "never said"])
+        ours = [record for record in caplog.records if record.name == self.logger]
+        assert ours[0].message.startswith("loopguard ready")
+        assert [record.levelname for record in ours if "action=end_turn" in record.message] == ["ERROR"]
+        assert "cannot open" not in "".join(record.message for record in ours)
 
     def test_a_bug_inside_the_guard_leaves_the_run_unharmed(self) -> None:
         """With a guard that raises at every event, the run goes exactly as without loopguard."""

@@ -114,6 +114,7 @@ def text_of(event: Any) -> str:
 
 
 class TestADK(Scenarios):
+    logger = host.LOGGER
     streamed = False
 
     def new_adapter(self, config: Config) -> Adapter:

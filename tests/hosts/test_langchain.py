@@ -102,6 +102,7 @@ def code_of(message: BaseMessage) -> str | None:
 
 
 class TestSync(Scenarios):
+    logger = host.LOGGER
     asynchronous = False
 
     def new_adapter(self, config: Config) -> Adapter:

@@ -69,6 +69,7 @@ def tools(bench: Bench) -> list[FunctionTool]:
 
 
 class TestRunHooks(Scenarios):
+    logger = host.LOGGER
     streamed = False
 
     def new_adapter(self, config: Config) -> Adapter:

@@ -84,6 +84,8 @@ def agent_with(script: Script, bench: Bench, *capabilities: Any, **more: Any) ->
 
 
 class TestPydanticAI(Scenarios):
+    logger = host.LOGGER
+
     def new_adapter(self, config: Config) -> Adapter:
         return Adapter(config)
 

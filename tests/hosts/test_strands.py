@@ -91,6 +91,8 @@ def agent_with(model: ScriptedModel, bench: Bench, *hooks: Any, **more: Any) -> 
 
 
 class TestStrands(Scenarios):
+    logger = host.LOGGER
+
     def new_adapter(self, config: Config) -> Adapter:
         return Adapter(config)
 
