@@ -15,8 +15,8 @@ from .history import History, Projection, shadow
 from .observe import Call
 from .precedence import CRITICAL, WARNING, Loop, judge
 from .record import VETO, Record
-from .run import Run
-from .settle import bar, end_batch, observe_ending, raise_if_due
+from .run import CALLS, Run
+from .settle import bar, end_open, observe_ending, raise_if_due
 
 
 def begin(run: Run, batch_id: str | None, call_id: str, index: int | None, call: Call, facts: list[Fact]) -> Slot:
@@ -24,29 +24,49 @@ def begin(run: Run, batch_id: str | None, call_id: str, index: int | None, call:
 
     The ordinary call takes this way, so what :func:`start` does with all care is done here in as few steps as it takes.
     """
-    left = end_batch(run, facts)
+    former = run.batch
+    left = None
+    if former.running or former.by_id is not None or former.owed is not None or former.refusal is not None:
+        left = end_open(run, former, facts)
     history = run.history
     key = call.key
-    if (
-        left is None
-        and not run.capped
-        and (history is None or (key not in history.newest and not history.stirred))  # judge() would pass it
-    ):
-        record = Record(key, call.tool)
-        slot = Slot(call_id, index, FIRST if index is None else (index, 0), call, RUNNING, record)
-        run.batch = Batch(batch_id, 1, 0, [slot], [record])
-        run.ending = None
-        run.count_call(key)
+    loop = None
+    if history is not None:
+        for record in former.arrivals:
+            history.add(record)
+        if history.stirred:
+            history.end_unit(former)
+        if key in history.newest or history.stirred:
+            loop = judge(call, history, None, run.limits)
+    run.previous = former
+    if left is not None or run.capped or (loop is not None and loop.level is CRITICAL):
+        run.alone = None
+        run.batch = Batch(batch_id, owed=left)
+        slot = run.batch.add(call_id, index, call)
+        start(run, slot, facts)
         return slot
-    run.batch = Batch(batch_id, owed=left)
-    slot = run.batch.add(call_id, index, call)
-    start(run, slot, facts)
+    record = Record(key, call.tool)
+    run.alone = slot = Slot(call_id, index, FIRST if index is None else (index, 0), call, RUNNING, record, None, loop)
+    run.batch = Batch(batch_id, 1, 0, [slot], [record])
+    run.ending = None
+    run.all_calls += 1
+    run.calls.append(key)
+    if len(run.calls) >= CALLS:
+        run.cut_calls()
     return slot
 
 
 def begin_listed(run: Run, batch_id: str | None, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -> None:
     """A new batch of which the whole list is known, none of it started; the former batch ends."""
-    left = end_batch(run, facts)
+    former = run.batch
+    left = end_open(run, former, facts)
+    history = run.history
+    if history is not None:
+        for record in former.arrivals:
+            history.add(record)
+        history.end_unit(former)
+    run.alone = None
+    run.previous = former
     run.batch = Batch(batch_id, owed=left)
     admit(run, calls, facts)
 

@@ -6,10 +6,11 @@ event is looked up among the calls that are known, observed (contents become dig
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ..answers import PROCEED, Acknowledged, Blocked, Deliver, Effect, Fact, Step
 from ..errors import TurnEndingError
 from ..events import (
-    BatchCall,
     CompactionRetry,
     Event,
     MessageKind,
@@ -30,6 +31,10 @@ from .settle import settle, settle_alone, settle_late
 
 _PROCEEDS = Step(PROCEED)
 
+# All names of an event that tell its run, in one look; and what the ordinary event leaves out.
+_start_names = attrgetter("session_key", "run_id", "agent_id", "batch", "continues")
+_settle_names = attrgetter("session_key", "run_id", "agent_id", "status", "deliverable")
+
 
 class Guard:
     """Every session's state under one set of settings. Not safe for threads: callers that have several lock."""
@@ -41,6 +46,9 @@ class Guard:
     def use(self, settings: Settings) -> None:
         """Other settings from the next event on; open runs keep their counts."""
         self._settings = settings
+        self._latest: Run | None = None  # the run used last, if what follows still tells its events
+        self._start_names: tuple[object, ...] = ()
+        self._settle_names: tuple[object, ...] = ()
         self._sessions.limit = settings.max_runs
         self._sessions.idle = settings.idle_minutes * 60
 
@@ -54,15 +62,29 @@ class Guard:
 
         Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
         """
-        check_types(event)
-        facts: list[Fact] = []
-        run = self._run(event, now, facts)
         kind = event.__class__
+        run = self._latest
+        facts: list[Fact] = []
         if kind is ToolCallStarted:
-            return self._started(event, run, facts)  # type: ignore[arg-type]  # its very class was compared
+            # What equals the names of the run used last needs neither checks nor look-ups; most events do.
+            if (
+                run is None
+                or now >= self._sessions.due
+                or _start_names(event) != self._start_names
+                or event.call_id.__class__ is not str  # type: ignore[union-attr]  # its very class was compared
+                or event.tool.__class__ is not str  # type: ignore[union-attr]
+                or not (event.batch_id is None or event.batch_id.__class__ is str)  # type: ignore[union-attr]
+                or not (event.index is None or (event.index.__class__ is int and event.index >= 0))  # type: ignore[union-attr]
+            ):
+                run = self._run(event, now, facts)
+            run.last_seen = now
+            return self._started(event, run, facts)  # type: ignore[arg-type]
         if kind is ToolCallSettled:
+            if run is None or now >= self._sessions.due or _settle_names(event) != self._settle_names:
+                run = self._run(event, now, facts)
+            run.last_seen = now
             return self._settled(event, run, facts)  # type: ignore[arg-type]
-        return self._other(event, run, facts)
+        return self._other(event, self._run(event, now, facts), facts)
 
     def _other(self, event: Event, run: Run, facts: list[Fact]) -> Step:
         """The two rarer events; or an event of a class made from one of the four."""
@@ -87,6 +109,7 @@ class Guard:
         run = self._sessions.find(session_key.strip(), _trimmed(run_id))
         if run is not None:
             self._sessions.drop(run, facts)
+            self._latest = None
         return tuple(facts)
 
     def snapshot(self, now: float) -> bytes:
@@ -106,59 +129,59 @@ class Guard:
         self._sessions = load(data, now, settings.max_runs, settings.idle_minutes * 60)
 
     def _run(self, event: Event, now: float, facts: list[Fact]) -> Run:
-        """The event's run under the settings of its agent."""
-        sessions = self._sessions
-        run = sessions.latest
-        if run is None or event.session_key != run.session_key or event.run_id != run.run_id or now >= sessions.due:
-            run = sessions.touch(event.session_key.strip(), _trimmed(event.run_id), now, facts)
+        """The event's run under the settings of its agent, once the event is known to be well-formed."""
+        check_types(event)
+        run = self._sessions.touch(event.session_key.strip(), _trimmed(event.run_id), now, facts)
         run.last_seen = now
-        agent_id = event.agent_id
+        agent_id = _trimmed(event.agent_id)
         if run.settings is not self._settings or (agent_id is not None and agent_id != run.agent_id):
-            run.agent_id = _trimmed(agent_id) or run.agent_id
+            run.agent_id = agent_id or run.agent_id
             run.settings = self._settings
             run.limits = self._settings.resolve(run.agent_id)
             run.fit()
+        self._latest = run
+        self._start_names = (run.session_key, run.run_id, event.agent_id, None, None)
+        self._settle_names = (run.session_key, run.run_id, event.agent_id, None, True)
         return run
 
     def _started(self, event: ToolCallStarted, run: Run, facts: list[Fact]) -> Step:
-        batch_id = None if event.batch_id is None else _trimmed(event.batch_id)
-        call_id = event.call_id.strip()
-        slot = run.known_start(call_id, batch_id, event.index)
-        if slot is None or slot.state is LISTED or run.settled_unstarted(slot):
+        batch_id, call_id, index = event.batch_id, event.call_id.strip(), event.index
+        if batch_id is not None:
+            batch_id = batch_id.strip() or None
+        if run.loose or (run.batch.running if batch_id is None else run.knows_batch(batch_id)):
+            slot = _start_known(event, run, call_id, batch_id, facts, self._sessions)
+        else:
             if event.continues is not None:
                 run.continue_from(self._sessions.find(run.session_key, _trimmed(event.continues)))
-            if slot is not None:
-                slot.state = LISTED
-                start(run, slot, facts)
-            elif batch_id is None or (run.knows_no_batch(batch_id) and _is_alone(event)):
-                call = observe_call(event.tool, event.args, run.limits)
-                slot = begin(run, batch_id, call_id, event.index, call, facts)
+            if event.batch and batch_id is not None:
+                slot = _start_listed(event, run, call_id, batch_id, facts)
             else:
-                slot = _start_sibling(event, run, call_id, batch_id, facts)
-            if not facts and slot.state is RUNNING:
-                return _PROCEEDS
+                slot = begin(run, batch_id, call_id, index, observe_call(event.tool, event.args, run.limits), facts)
+        if not facts and slot.refusal is None:
+            return _PROCEEDS
         refusal = slot.refusal
-        if refusal is not None and slot.ending is not None:
+        if refusal is None:
+            return Step(PROCEED, None, tuple(facts))
+        if slot.ending is not None:
             return Step(None, _error(run, slot.ending, _blocked(refusal)), tuple(facts))
-        if refusal is not None:
-            return Step(_blocked(refusal), None, tuple(facts))
-        return Step(PROCEED, None, tuple(facts))
+        return Step(_blocked(refusal), None, tuple(facts))
 
     def _settled(self, event: ToolCallSettled, run: Run, facts: list[Fact]) -> Step:
-        batch_id = None if event.batch_id is None else _trimmed(event.batch_id)
-        call_id = event.call_id.strip()
-        batch = run.batch
+        slot = run.alone
         if (
-            batch.by_id is None
-            and batch.running
-            and (batch_id is None or batch_id == batch.batch_id)
-            and (slot := batch.slots[0]).call_id == call_id
-            and (event.index is None or event.index == slot.index or slot.index is None)
+            slot is not None
+            and event.call_id == slot.call_id
+            and event.tool.__class__ is str
+            and (event.batch_id is None or event.batch_id == run.batch.batch_id)
+            and (event.index is None or event.index == slot.index)
         ):  # the ordinary settlement: of the only call of the current batch, which runs
-            settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
+            run.alone = None
+            settlement = observe_settlement(
+                event, slot.call, want_outcome=run.history is not None or run.window is not None
+            )
             settle(run, slot, settlement, event.deliverable, facts)
         else:
-            slot = _settle_other(event, run, call_id, batch_id, facts)
+            slot = _settle_other(event, run, facts)
         if slot.note is None and slot.ending is None and not facts:
             return Step(Deliver(event.result, event.error, None, None, 0, slot.ignored))
         answer = _delivered(event, slot)
@@ -177,36 +200,49 @@ class Guard:
             session.runs[None].renew()
 
 
-def _is_alone(event: ToolCallStarted) -> bool:
-    """Whether the batch list, if there is one, has this call alone."""
-    batch = event.batch
-    if not batch:
-        return True
-    return len(batch) == 1 and batch[0].__class__ is BatchCall and batch[0].call_id == event.call_id
-
-
-def _start_sibling(
-    event: ToolCallStarted, run: Run, call_id: str, batch_id: str, facts: list[Fact]
+def _start_known(
+    event: ToolCallStarted, run: Run, call_id: str, batch_id: str | None, facts: list[Fact], sessions: Sessions
 ) -> Slot:
-    """A call that is not known yet starts, in a batch that is, or with the whole list of a new one.
+    """A start that may have come before, or belongs to a batch that is known, or comes while calls are open."""
+    slot = run.known_start(call_id, batch_id, event.index)
+    if slot is not None and slot.state is not LISTED and not run.settled_unstarted(slot):
+        return slot
+    if event.continues is not None:
+        run.continue_from(sessions.find(run.session_key, _trimmed(event.continues)))
+    if slot is not None:
+        slot.state = LISTED
+        run.alone = None
+        start(run, slot, facts)
+        return slot
+    over = None if batch_id is None else run.closed_batch(batch_id)
+    if over is not None and over is not run.batch:
+        return refuse_late(run, over, call_id, event.index, observe_call(event.tool, event.args, run.limits))
+    if batch_id is not None and batch_id == run.batch.batch_id:
+        run.alone = None
+        slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, run.limits))
+        start(run, slot, facts)
+        return slot
+    if event.batch and batch_id is not None:
+        return _start_listed(event, run, call_id, batch_id, facts)
+    return begin(run, batch_id, call_id, event.index, observe_call(event.tool, event.args, run.limits), facts)
+
+
+def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str, facts: list[Fact]) -> Slot:
+    """The first start of a new batch whose whole list it carries.
 
     Of a batch that comes back after another one, the calls that started before are left out of the list.
     """
+    batch = event.batch or ()
+    check_batch(batch)
     limits = run.limits
-    over = run.closed_batch(batch_id)
-    if over is not None and over is not run.batch:
-        return refuse_late(run, over, call_id, event.index, observe_call(event.tool, event.args, limits))
-    if batch_id != run.batch.batch_id:
-        if not event.batch:
-            call = observe_call(event.tool, event.args, limits)
-            return begin(run, batch_id, call_id, event.index, call, facts)
-        check_batch(event.batch)
-        listed = [
-            (at, one.call_id.strip(), observe_call(one.tool, one.args, limits))
-            for at, one in enumerate(event.batch)
-            if not run.has_started(one.call_id.strip(), batch_id, at)
-        ]
-        begin_listed(run, batch_id, listed, facts)
+    if len(batch) == 1 and batch[0].call_id == event.call_id:
+        return begin(run, batch_id, call_id, event.index, observe_call(event.tool, event.args, limits), facts)
+    listed = [
+        (at, one.call_id.strip(), observe_call(one.tool, one.args, limits))
+        for at, one in enumerate(batch)
+        if not run.has_started(one.call_id.strip(), batch_id, at)
+    ]
+    begin_listed(run, batch_id, listed, facts)
     slot = run.batch.find(call_id, event.index, fresh=True)
     if slot is None:
         slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, limits))
@@ -214,8 +250,10 @@ def _start_sibling(
     return slot
 
 
-def _settle_other(event: ToolCallSettled, run: Run, call_id: str, batch_id: str | None, facts: list[Fact]) -> Slot:
+def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
     """A settlement of one call among several, a late or a repeated one, or one whose start was never seen."""
+    check_types(event)
+    batch_id, call_id = _trimmed(event.batch_id), event.call_id.strip()
     slot = run.known_settlement(call_id, batch_id, event.index)
     if slot is None:
         slot = Slot(call_id, event.index, FIRST, observe_call(event.tool, event.args, run.limits))
@@ -225,6 +263,8 @@ def _settle_other(event: ToolCallSettled, run: Run, call_id: str, batch_id: str 
             settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
             settle_alone(run, slot, batch_id, settlement, facts)
     elif slot.state is RUNNING or slot.state is LISTED:
+        if slot is run.alone:
+            run.alone = None
         current = run.batch.holds(slot)
         if slot.state is LISTED and (run.batch if current else run.previous).closed:
             slot.state = OVER

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 from .record import GONE, MUTATED, VETO, Record
 from .streaks.churn import Churn
@@ -22,6 +23,12 @@ from .streaks.ping_pong import Alternation, PingPong
 from .streaks.unknown_tool import UnknownTool
 
 
+class HasRecords(Protocol):
+    """A response: what it has recorded itself."""
+
+    def own(self) -> Sequence[Record]: ...
+
+
 class History:
     """The window and its streaks. ``size`` is ``historySize``."""
 
@@ -30,6 +37,7 @@ class History:
         "_ping_pong",
         "_since",
         "_tails",
+        "busy",
         "cascade",
         "cycles",
         "newest",
@@ -47,8 +55,9 @@ class History:
         self._ping_pong = PingPong()
         self._tails: Tails | None = None  # made when something fails or changes nothing for the first time
         # Whether a streak over a tool's unbroken records is under way, or a wider pattern is asked for: ordinary
-        # traffic skips these.
+        # traffic skips these. ``busy``: or calls since a change are counted.
         self.stirred = False
+        self.busy = False
         # Calls since a tool that changes things last worked; None: none did, or none is declared.
         self._since: Since | None = None
         # The wider patterns, where they are asked for.
@@ -61,8 +70,16 @@ class History:
         self.cascade = (self.cascade or ErrorCascade()) if error_cascade else None
         self._note_stir()
 
-    def end_unit(self, records: Sequence[Record]) -> None:
-        """These calls, all added, were one response: the wider patterns go by those."""
+    def end_unit(self, batch: HasRecords) -> None:
+        """A response is over, and its calls are added: the wider patterns go by those."""
+        if self.cycles is not None or self.cascade is not None:
+            self._end_unit(batch.own())
+
+    def end_call(self, record: Record) -> None:
+        """As :meth:`end_unit`, for a call of its own."""
+        self._end_unit([record])
+
+    def _end_unit(self, records: Sequence[Record]) -> None:
         if self.cycles is not None:
             self.cycles.add(records)
         if self.cascade is not None:
@@ -73,17 +90,16 @@ class History:
         key = record.key
         records = self.records
         newest = self.newest
+        swing = self._ping_pong
         if key in newest:
             self._repeat(key, record)
-        newest[key] = record
-        swing = self._ping_pong
-        if swing.length != 2 or key == records[-1].key or key == records[-2].key:
             swing.add(record, records)
+        elif swing.length != 2:  # a call that is new in this window alternates with none
+            swing.add(record, records)
+        newest[key] = record
         records.append(record)
-        if self.stirred or record.marks or record.failure is not None:
+        if self.busy or record.marks or record.failure is not None:
             self._stir(record)
-        if self._since is not None:
-            self._since.add(key)
         if len(records) > self.size:
             self._forget(records.popleft())
 
@@ -96,6 +112,8 @@ class History:
     def _stir(self, record: Record) -> None:
         if record.marks & MUTATED:
             self._since = Since()
+        elif self._since is not None:
+            self._since.add(record.key)
         if self._tails is None:
             self._tails = Tails()
         self._tails.add(record)
@@ -104,21 +122,25 @@ class History:
     def _note_stir(self) -> None:
         wide = self.cycles is not None or self.cascade is not None
         self.stirred = wide or (self._tails is not None and self._tails.under_way())
+        self.busy = self.stirred or self._since is not None
 
     def _forget(self, record: Record) -> None:
         key = record.key
-        record.marks |= GONE
-        if self.newest[key] is record:
-            del self.newest[key]
-            self._lines.pop(key, None)
-        else:
+        if record.outcome is None:
+            record.marks |= GONE  # a late result must not be filled in
+        if self.newest[key] is not record:
             self._lines[key].forget()
+        else:
+            del self.newest[key]
+            if key in self._lines:
+                del self._lines[key]
         if self._ping_pong.length > len(self.records):
             self._ping_pong.forget(record)
-        if self._since is not None and self._since.calls > len(self.records):
-            self._since.forget(key)
-        if self._tails is not None:
-            self._tails.forget(record)
+        if self.busy:
+            if self._since is not None and self._since.calls > len(self.records):
+                self._since.forget(key)
+            if self._tails is not None:
+                self._tails.forget(record)
 
     def resize(self, size: int) -> None:
         """Another ``historySize`` while the run is open: the newest calls stay."""

@@ -13,7 +13,7 @@ from .post_compaction import BEFORE, CompactionWindow
 from .repeated_errors import RepeatedErrors
 
 DEFAULTS: Final = ResolvedSettings()
-_CALLS: Final = 2 * BEFORE
+CALLS: Final = 2 * BEFORE
 REMEMBERED: Final = 64  # open and blocked calls of ended batches, a run (SPEC 2)
 
 
@@ -33,18 +33,20 @@ class Run:
     """What the guard knows of one run.
 
     ``limits`` are what ``settings`` come to for the run's agent. ``buckets`` are the session's. ``ending``: what last
-    ended its turn. ``calls`` are keys of the latest calls; ``spent``: the recovery allowance is; ``told``: that calls
-    never settled; ``capped``: a ceiling is set; ``loose``:
-    a call may still be open in a batch that has ended. ``would``: what observe mode left undone.
+    ended its turn. ``alone``: the only call of the current batch, while it runs. ``calls`` are keys of the latest
+    calls. ``spent``: the recovery allowance is; ``told``: that calls never settled; ``capped``: a ceiling is set;
+    ``loose``: a call may still be open in a batch that has ended. ``would``: what observe mode left undone.
     """
 
     __slots__ = (
         "agent_id",
         "all_calls",
+        "alone",
         "armings",
         "batch",
         "buckets",
         "calls",
+        "calls_before",
         "capped",
         "continued",
         "ending",
@@ -62,7 +64,6 @@ class Run:
         "settings",
         "spent",
         "told",
-        "turn_calls",
         "window",
         "would",
     )
@@ -78,6 +79,7 @@ class Run:
         self.parked = False
         self.batch = Batch(None)
         self.previous = self.batch
+        self.alone: Slot | None = None
         self.remembered: dict[Name, Slot] = {}
         self.orphans: dict[Name, Slot] = {}
         self.history: History | None = None
@@ -89,7 +91,7 @@ class Run:
         self.told = False
         self.capped = False
         self.loose = False
-        self.all_calls = self.turn_calls = 0
+        self.all_calls = self.calls_before = 0
         self.would: dict[str, int] = {}
         self.continued = False
         self.ending: Ending | None = None
@@ -101,8 +103,6 @@ class Run:
         """
         batch, previous = self.batch, self.previous
         if batch_id is None:
-            if not self.loose and not batch.running:
-                return None  # nothing is open
             for one in (batch, previous):
                 if one.batch_id is None and one.slots and one.slots[0].call_id == call_id and one.slots[0].open:
                     return one.slots[0]
@@ -144,9 +144,9 @@ class Run:
         slot = slot or self._recall(call_id, batch_id, index)
         return slot is not None and slot.state is not LISTED
 
-    def knows_no_batch(self, batch_id: str) -> bool:
-        """Whether neither the current nor the previous batch is of that id."""
-        return batch_id != self.batch.batch_id and batch_id != self.previous.batch_id
+    def knows_batch(self, batch_id: str) -> bool:
+        """Whether the current or the previous batch is of that id."""
+        return batch_id == self.batch.batch_id or batch_id == self.previous.batch_id
 
     def settled_unstarted(self, slot: Slot) -> bool:
         """Whether a listed call was settled without a start and its batch is closed by now: then it may not start."""
@@ -201,7 +201,7 @@ class Run:
         """A user message of whatever kind: error streaks and the turn's calls are counted afresh."""
         self.errors.clear()
         self.ending = None
-        self.turn_calls = 0
+        self.calls_before = self.all_calls
 
     def renew(self) -> None:
         """A user message of kind ``message``: the unnamed run may survive another blocked batch."""
@@ -228,14 +228,21 @@ class Run:
         """How many calls of this run are known to have started and not to have settled."""
         return self.batch.running + sum(slot.state is RUNNING for slot in self.remembered.values())
 
+    @property
+    def turn_calls(self) -> int:
+        """How many calls were made since the last user message."""
+        return self.all_calls - self.calls_before
+
     def count_call(self, key: int) -> None:
         """A call was let through, or a settlement shows that it was made."""
         self.all_calls += 1
-        self.turn_calls += 1
-        calls = self.calls
-        calls.append(key)
-        if len(calls) >= _CALLS:
-            del calls[:BEFORE]
+        self.calls.append(key)
+        if len(self.calls) >= CALLS:
+            self.cut_calls()
+
+    def cut_calls(self) -> None:
+        """Forget the older of the latest calls."""
+        del self.calls[:BEFORE]
 
     def count_observed(self, what: str) -> None:
         """One more of the ``notes``, ``blocks`` or ``ends`` that observe mode left undone."""

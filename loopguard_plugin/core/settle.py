@@ -28,20 +28,19 @@ _REJECTED: Final = Status.REJECTED
 def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, facts: list[Fact]) -> None:
     """A call of the current batch ended: note, then outcomes in model call order, then an error that is due."""
     batch = run.batch
-    status = settlement.status
-    if slot.state is LISTED and status not in _NOTHING:
-        slot.record = Record(slot.call.key, slot.call.tool)
-        batch.arrivals.append(slot.record)
-    if status is _BLOCKED:
-        slot.ignored = True
-    if run.armings:
-        slot.armed_at = run.armings
-    if slot.warning is not None and deliverable and status not in _NOTHING:
-        _warn(run, slot, slot.warning, facts)
     if slot.state is RUNNING:
         batch.running -= 1
+    elif settlement.status not in _NOTHING:  # listed, and settled without a start
+        slot.record = Record(slot.call.key, slot.call.tool)
+        batch.arrivals.append(slot.record)
     slot.state = SETTLED
     slot.settlement = settlement
+    if run.armings:
+        slot.armed_at = run.armings
+    if settlement.status is _BLOCKED:
+        slot.ignored = True
+    elif slot.warning is not None and deliverable and settlement.status not in _NOTHING:
+        _warn(run, slot, slot.warning, facts)
     if batch.by_id is None:
         ending = _apply(run, slot, settlement, facts)
         if ending is not None and batch.owed is None:
@@ -114,7 +113,7 @@ def _own_record(run: Run, slot: Slot) -> None:
     batch.join(record)
     batch.trim(history.size)
     history.make_room(len(batch.foreign or ()))
-    history.end_unit([record])
+    history.end_call(record)
 
 
 def _owe(run: Run, slot: Slot, ending: Ending | None, facts: list[Fact]) -> None:
@@ -265,23 +264,11 @@ def _ending_of(run: Run, slot: Slot, code: Code, detector: Detector, count: int)
     return Ending(code, detector, count, shown, slot.call_id, message)
 
 
-def end_batch(run: Run, facts: list[Fact]) -> Ending | None:
-    """Apply what still waits, put the batch into the history; answers an error that it could not raise."""
-    batch = run.batch
-    if batch.running or batch.held or batch.owed is not None or batch.refusal is not None:
-        _end_open(run, batch, facts)
-    history = run.history
-    if history is not None:
-        for record in batch.arrivals:
-            history.add(record)
-        if history.cycles is not None or history.cascade is not None:
-            history.end_unit(batch.own())
-    run.previous = batch
-    return None if batch.raised else batch.owed
+def end_open(run: Run, batch: Batch, facts: list[Fact]) -> Ending | None:
+    """The batch ends: what still waits is applied, and calls that are open or were blocked are remembered for a while.
 
-
-def _end_open(run: Run, batch: Batch, facts: list[Fact]) -> None:
-    """The batch ends while calls of it are open or were blocked: these are remembered for a while."""
+    Answers an error that it could not raise. A batch of one call that has settled has nothing of all this.
+    """
     if batch.running:
         facts.append(CallsUnsettled(**run.place(), calls=batch.running, first=not run.told))
         run.told = True
@@ -293,6 +280,7 @@ def _end_open(run: Run, batch: Batch, facts: list[Fact]) -> None:
         run.loose = True
         bar(slot, batch)
         run.remember(batch.batch_id, slot)
+    return None if batch.raised else batch.owed
 
 
 def bar(slot: Slot, batch: Batch) -> None:
