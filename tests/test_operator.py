@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -122,6 +123,54 @@ def test_declared_poller() -> None:
         == 10
     )
     assert first(BLOCK, actions(config(tools={"command_status": {"kind": "plain"}}), calls(7, "command_status"))) == 10
+
+
+def test_arguments_that_identify_a_call() -> None:
+    """Only the named arguments count: a request id that changes every time hides no repetition."""
+    events = [e for at in range(7) for e in calls_at("fetch", {"url": "u", "meta": {"request": at}}, at)]
+    assert first(BLOCK, actions(config(), events)) is None
+    assert first(BLOCK, actions(config(tools={"fetch": {"identity": ["url"]}}), events)) == 10
+    assert first(BLOCK, actions(config(tools={"fetch": {"identity": []}}), events)) == 10
+    deep = config(tools={"fetch": {"identity": ["url", "meta.request"]}})
+    assert first(BLOCK, actions(deep, events)) is None
+
+
+def report(at: int, shape: str) -> object:
+    """The same report with a time and an id in it, in the shapes in which tools give one."""
+    body = {"generatedAt": at, "meta": {"requestId": f"r{at}", "rows": 2}, "rows": [{"n": 1, "seen": at}]}
+    text = json.dumps(body)
+    shapes = {
+        "object": body,
+        "text": text,
+        "content": {"content": text},
+        "blocks": {"content": [{"type": "text", "text": text}], "details": body},
+        "list": [body],
+    }
+    return shapes[shape]
+
+
+@pytest.mark.parametrize("shape", ["object", "text", "content", "blocks", "list"])
+def test_volatile_parts_of_a_result(shape: str) -> None:
+    """Paths that change every time without being progress are left out, and nothing else is."""
+    events = [e for at in range(7) for e in calls_at("report", 1, at, result=report(at, shape))]
+    paths = ["generatedAt", "meta.requestId", "rows.seen"]
+    if shape == "blocks":
+        paths += [f"details.{path}" for path in paths]
+    assert first(BLOCK, actions(config(), events)) is None
+    assert first(BLOCK, actions(config(tools={"report": {"ignoreResult": paths}}), events)) == 10
+    assert first(BLOCK, actions(config(tools={"report": {"ignoreResult": paths[:1]}}), events)) is None
+
+
+def test_ignored_parts_are_still_delivered() -> None:
+    """What is not compared reaches the model all the same."""
+    settings = config(tools={"report": {"ignoreResult": ["generatedAt"]}})
+    guard = Guard(parse_settings(settings))
+    guard.feed(start("c", "report"), 0.0)
+    result = {"generatedAt": 5, "rows": 1}
+    answer = guard.feed(settle("c", "report", result), 0.0).answer
+    assert isinstance(answer, Deliver)
+    assert answer.result is result
+    assert result == {"generatedAt": 5, "rows": 1}
 
 
 @pytest.mark.parametrize(("retries", "ends_at"), [(0, 1), (1, 3), (2, 5), (4, 9)])

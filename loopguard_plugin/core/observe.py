@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from xxhash import xxh3_64_intdigest
 
 from ..events import Status, ToolCallSettled
@@ -20,6 +20,7 @@ from .outcomes.drift import settle_drift
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, only_details, text_and_media
 from .outcomes.rules import SPECIAL, CallKind, rule_of
+from .paths import Path, only, without
 
 __all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
 
@@ -32,18 +33,23 @@ _FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED
 
 _OK: Final = Status.OK
 _GENERAL: Final = Rule.GENERAL
+_PLAIN: Final = CallKind.PLAIN
 _POLL: Final = Rule.PROCESS_POLL
 _LOG: Final = Rule.PROCESS_LOG
 
 
 class Call(Struct, frozen=True, gc=False):
-    """A call's identity. ``key``: digest of tool and arguments; ``shown``: the name as the model wrote it."""
+    """A call's identity. ``key``: digest of tool and arguments; ``shown``: the name as the model wrote it.
+
+    ``ignore``: the paths of its results that an operator does not want compared.
+    """
 
     key: int
     tool: str
     shown: str
     kind: CallKind = CallKind.PLAIN
     rule: Rule = Rule.GENERAL
+    ignore: tuple[Path, ...] = ()
 
 
 class Settlement(Struct, frozen=True, gc=False):
@@ -76,7 +82,8 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     shown, name, seed = _named(tool) if len(tool) <= _USUAL else _name(tool)
     if name in settings.aliases:
         name, seed = _name(settings.aliases[name])[1:]
-    rule, kind = Rule.GENERAL, CallKind.PLAIN
+    rule, kind = _GENERAL, _PLAIN
+    ignore: tuple[Path, ...] = ()
     if name in SPECIAL or settings.policies:
         policy = settings.policy(name) if settings.policies else None
         declared = policy.kind if policy is not None else None
@@ -84,9 +91,13 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
             rule, kind = rule_of(name, args, declared)
             if rule is Rule.EXEC:
                 args = _exec_args(args)
+            if policy is not None:
+                ignore = policy.ignore_result
+                if policy.identity is not None:
+                    args = only(args, policy.identity)
         except Exception:  # arguments of a framework's own may raise in anything that they are asked
             rule, kind = rule_of(name, None, declared)
-    return Call(value_digest(args, seed), name, shown, kind, rule)
+    return Call(value_digest(args, seed), name, shown, kind, rule, ignore)
 
 
 def _name(tool: str) -> tuple[str, str, int]:
@@ -112,6 +123,8 @@ def _exec_args(args: object) -> object:
 
 def observe_settlement(event: ToolCallSettled, call: Call, *, want_outcome: bool) -> Settlement:
     """What a settlement came to. Without ``want_outcome`` only failures are compared, and have no failure identity."""
+    if call.ignore:
+        event = _less_volatile(event, call.ignore)
     result, status = event.result, event.status
     if type(result) is str and event.error is None and (status is None or status is _OK):
         rule = call.rule  # the most frequent settlement by far: a text that only its digest stands for
@@ -121,6 +134,14 @@ def observe_settlement(event: ToolCallSettled, call: Call, *, want_outcome: bool
         return _observe(event, call.rule, want_outcome)
     except Exception:  # objects of a framework may raise in anything that they are asked
         return _observe_opaque(event, want_outcome)
+
+
+def _less_volatile(event: ToolCallSettled, ignore: tuple[Path, ...]) -> ToolCallSettled:
+    """The settlement as it is compared, where an operator leaves parts of the result out."""
+    try:
+        return structs.replace(event, result=without(event.result, ignore))
+    except Exception:  # as above
+        return event
 
 
 def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool) -> Settlement:
