@@ -36,7 +36,6 @@ class Progress:
         self._display: Display | None = None
         self._began = time.monotonic()
         self._next = self._began + _FIRST_AFTER
-        self._events = 0
 
     def watch(self, source: Source, items: Items) -> Items:
         """The items of one file, with the display kept up to date as they pass."""
@@ -46,17 +45,22 @@ class Progress:
         for count, item in enumerate(items, 1):
             yield item
             if count % _EVERY_ITEMS == 0 and time.monotonic() >= self._next:
-                self._show(source, self._events + count)
+                self._show(self._before + source.position, plain(source.name))
         self._before += source.size or 0
 
-    def _show(self, source: Source, events: int) -> None:
+    def add(self, size: int, what: str) -> None:
+        """So many bytes are done, all at once."""
+        self._before += size
+        if self._on and time.monotonic() >= self._next:
+            self._show(self._before, what)
+
+    def _show(self, done: int, what: str) -> None:
         now = time.monotonic()
         self._next = now + _EVERY
         if self._display is None:
             self._display = _display()
-        done = self._before + source.position
         rate = done / (now - self._began) if now > self._began else 0.0
-        self._display.show(done, self._total, rate, plain(source.name))
+        self._display.show(done, self._total, rate, what)
 
     def __enter__(self) -> Self:
         return self
