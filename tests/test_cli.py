@@ -30,7 +30,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     """Help names every command; both exit 0."""
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
-    assert all(command in out for command in ("replay", "check-config", "config-schema", "demo"))
+    assert all(command in out for command in ("replay", "explain", "tune", "check-config", "config-schema", "demo"))
     assert main(["--version"]) == 0
     assert lines(capsys) == [f"loopguard {__version__}"]
 

@@ -1,0 +1,193 @@
+"""``loopguard explain``: why the guard said what it said at one event of a recording."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .commands import Commands
+from .exits import Exit
+from .replay import FORMATS
+
+if TYPE_CHECKING:
+    from ..answers import Step
+    from ..report.rows import Row
+    from ..settings import Settings
+    from ..transcripts import Placed, Source
+    from .walk import Made, RunWalk, Walk
+
+
+def add(commands: Commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "explain",
+        help="say why the guard spoke at an event",
+        description="Play a recording up to one event and say what the guard did there and why: what it counted, at "
+        "which events, by which rule, and what would have reset the count. Events are numbered from 0, as by "
+        "'replay --json'.",
+    )
+    parser.add_argument("file", metavar="FILE", help="a file, also gzipped; - for standard input")
+    parser.add_argument("--at", metavar="N", type=int, required=True, help="the number of the event")
+    parser.add_argument("--format", choices=FORMATS, default="auto", help="what the file is")
+    parser.add_argument("--config", metavar="FILE", help="the gateway's JSON5 config file (default: all defaults)")
+    parser.add_argument("--agent", metavar="ID", help="the agent whose settings count, where an event names none")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play up to the event, and tell."""
+    from ..errors import SettingsError
+    from ..settings import Settings
+    from ..transcripts import Source, SourceError
+
+    settings = Settings()
+    if arguments.config is not None:
+        from ..config_file import load_settings
+
+        try:
+            settings = load_settings(arguments.config)
+        except SettingsError as error:
+            print(error, file=sys.stderr)
+            return Exit.BAD_USAGE
+    try:
+        with Source.open(arguments.file) as source:
+            told = _played(source, settings, arguments)
+    except SourceError as error:
+        print(f"{arguments.file}: {error}", file=sys.stderr)
+        return Exit.BAD_INPUT
+    if told is None:
+        return Exit.BAD_INPUT
+    for line in told:
+        print(line)
+    return Exit.OK
+
+
+def _played(source: Source, settings: Settings, arguments: argparse.Namespace) -> list[str] | None:
+    """What there is to tell of the event, or None where the recording has no such event."""
+    from ..core.guard import Guard
+    from ..transcripts import Placed, Talks, read
+    from .walk import Walk
+
+    guard, walk = Guard(settings), Walk(settings)
+    i = 0
+    for item in read(source, Talks((arguments.agent or "").strip() or None), arguments.format):
+        if not isinstance(item, Placed):
+            print(f"{source.name}:{item.line}: {item.text}", file=sys.stderr)
+            continue
+        step = guard.feed(item.event, 0.0)
+        made = walk.take(i, item.event, step)
+        if i == arguments.at:
+            return list(_told(walk, i, item, step, made, source.name))
+        i += 1
+    print(f"{source.name}: has {i} events, numbered from 0; there is no event {arguments.at}", file=sys.stderr)
+    return None
+
+
+def _told(walk: Walk, i: int, item: Placed, step: Step, made: Made | None, name: str) -> Iterator[str]:
+    from ..events import ToolCallSettled, ToolCallStarted
+    from ..report.rows import row
+    from ..report.text import plain
+
+    event = item.event
+    answer = step.error if step.error is not None else step.answer
+    assert answer is not None
+    line = row(i, event, answer)
+    what = line.event
+    if isinstance(event, (ToolCallStarted, ToolCallSettled)):
+        what += f" of {plain(event.tool)}, call {plain(event.call_id)}"
+    yield f"event {i} ({plain(name)}:{item.line}): {what}"
+    yield f"session {plain(event.session_key)}, run {plain(event.run_id or '-')}"
+    fired = f", {line.detector}, count {line.count}" if line.detector else ""
+    yield f"the guard's answer: {line.action}{f' ({line.code})' if line.code else ''}{fired}"
+    if line.message:
+        yield f"  {plain_lines(line.message)}"
+    yield ""
+    run = walk.run_of(event)
+    if made is None:
+        yield from _no_call(line)
+    elif line.detector is None:
+        yield from _quiet(walk, run, made, line)
+    else:
+        yield from _spoken(walk, run, made, line)
+
+
+def _no_call(line: Row) -> Iterator[str]:
+    """Compactions and user messages."""
+    meaning = {
+        "armed": "the context was compacted: the next calls of the run are watched (section 10 of the contract)",
+        "ignored": "the context was compacted, but the guard after a compaction is off",
+        "reset": "a user wrote: the counts of repeated tool errors of the session start anew (section 4)",
+    }
+    yield f"why: {meaning[str(line.action)]}"
+
+
+def _spoken(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
+    """A note, a block or an end."""
+    from ..answers import Detector
+    from ..report.rows import Action
+    from .reasons import reset, rule, streak
+
+    detector = Detector(str(line.detector))
+    warning = line.action is Action.NOTE
+    guard = detector in (Detector.REPEATED_TOOL_ERROR, Detector.COMPACTION_LOOP_PERSISTED)
+    subject = made
+    if guard and run.ends:
+        subject = _of_call(run, run.ends[-1][1].call_id) or made
+    elif not warning and run.blocks:
+        subject = _of_call(run, run.blocks[-1][1].call_id) or made
+    if subject is not made:
+        yield f"why: not for this call, but for {subject.call.shown} (event {subject.at}) of the same response"
+    else:
+        yield "why:"
+    message = walk.messages.get(line.session_key.strip())
+    for told in streak(run, subject, detector, warning=warning, message=message):
+        yield f"  {told}"
+    if warning and made.started is not None and made.started != line.i:
+        yield f"  judged when the call started, at event {made.started}; the note comes with its result"
+    if line.code == "tool_loop_persisted" or (not guard and not warning and len(run.blocks) > 1):
+        first, fact = run.blocks[0]
+        yield f"  a batch of this run had been blocked before, at event {first} ({fact.detector}): the run survives one"
+    yield f"rule: {rule(run, subject, detector, warning=warning)}"
+    yield f"reset: {reset(run, detector, warning=warning)}"
+
+
+def _quiet(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
+    """Nothing fired: how far the counts are."""
+    from ..report.rows import Action
+    from .reasons import counted, equal_outcomes, numbers, results
+
+    if line.action is Action.IGNORED or made.vetoed:
+        blocked = run.blocks[-1][0] if run.blocks else made.at
+        yield f"why: this call had been blocked at event {blocked}; its settlement changes nothing"
+        return
+    yield "why: no rule matched"
+    equal, vetoes = equal_outcomes(run, made)
+    policy = run.limits.policy(made.call.tool)
+    bounds = run.limits if policy is None else policy
+    if not run.limits.rolling:
+        yield "  the rolling detectors are off: tools.loopDetection.enabled is not true"
+    same = [one for one in run.before(made) if one.call.key == made.call.key]
+    history = run.limits.history_size
+    yield f"  {counted(len(same), 'earlier call')} with these arguments among the last {history} of the run"
+    if same:
+        yield f"    started at events {numbers(one.at for one in same)}; a note comes at {bounds.warning}"
+    if equal:
+        streak = f"{len(equal) + len(vetoes)} without progress, results at events {results(equal)}"
+        yield f"    of these {streak}; a block comes at {bounds.critical}"
+    if made.settlement is not None and made.settlement.error_text is not None:
+        from .reasons import failures
+
+        for told in failures(run, made, walk.messages.get(line.session_key.strip())):
+            yield f"  {told}"
+
+
+def _of_call(run: RunWalk, call_id: str) -> Made | None:
+    """The newest call of that id; of a batch that came as a list it need not have started."""
+    return next((one for one in (*reversed(run.made), *run.listed) if one.call_id == call_id), None)
+
+
+def plain_lines(text: str) -> str:
+    """A message of the guard's on one line, without control characters."""
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -1,0 +1,199 @@
+"""A walk over recorded events beside the guard: which calls a run made, and what the guard made of them.
+
+The guard keeps digests and answers; which *events* they came from only a recording can tell. Calls are compared here by
+what the guard's own observing half says of them, so that the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..answers import BatchBlocked, Fact, RunEnded, Step
+from ..core.observe import Call, Settlement, observe_call, observe_settlement
+from ..events import CompactionRetry, Event, Status, ToolCallSettled, ToolCallStarted, UserMessageCommitted
+from ..settings import ResolvedSettings, Settings
+
+_MARGIN: Final = 1024  # calls of a run that are kept beyond its history: a wide batch may stand in it
+
+_NOTHING: Final = (Status.SKIPPED, Status.ABORTED, Status.BLOCKED)
+
+
+@dataclass(slots=True)
+class Made:
+    """One call. ``started`` and ``settled`` are numbers of events; ``batch`` counts the batches of its run."""
+
+    call: Call
+    call_id: str
+    batch_id: str | None
+    index: int | None
+    batch: int
+    started: int | None = None
+    settled: int | None = None
+    settlement: Settlement | None = None
+    vetoed: bool = False
+
+    @property
+    def at(self) -> int:
+        """The number of its first event."""
+        return self.started if self.started is not None else self.settled or 0
+
+    @property
+    def outcome(self) -> int | None:
+        """What is compared of its result; None while there is none."""
+        return None if self.settlement is None or self.vetoed else self.settlement.outcome
+
+
+@dataclass(slots=True)
+class RunWalk:
+    """One run. ``blocks``: events at which a batch was blocked, with the fact; ``ends`` likewise.
+
+    ``listed``: the whole current batch, where its first start brought the list.
+    """
+
+    limits: ResolvedSettings
+    made: deque[Made] = field(default_factory=deque)
+    blocks: list[tuple[int, BatchBlocked]] = field(default_factory=list)
+    ends: list[tuple[int, RunEnded]] = field(default_factory=list)
+    compaction: int | None = None
+    batch_id: str | None = None
+    batches: int = 0
+    listed: list[Made] = field(default_factory=list)
+
+    def before(self, made: Made) -> list[Made]:
+        """The calls of earlier batches that the history still holds when this call is judged, the oldest first."""
+        earlier = [one for one in self.made if one.batch < made.batch and _recorded(one)]
+        return earlier[-self.limits.history_size :]
+
+    def siblings(self, made: Made) -> list[Made]:
+        """Calls of the same batch that stand before it: in the list where there is one, else as they started."""
+        if made.batch == self.batches and self.listed:
+            place = next((at for at, one in enumerate(self.listed) if same_call(one, made)), 0)
+            return self.listed[:place]
+        return [one for one in self.made if one.batch == made.batch and one is not made and one.at < made.at]
+
+
+def same_call(one: Made, other: Made) -> bool:
+    """Whether two records of the current batch speak of one call."""
+    return one.call_id == other.call_id and (None in (one.index, other.index) or one.index == other.index)
+
+
+def _recorded(made: Made) -> bool:
+    """Whether a call left something in the history: of a blocked batch only the call that repeats does."""
+    return not made.vetoed or made.settlement is None
+
+
+class Walk:
+    """All runs so far."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.runs: dict[tuple[str, str | None], RunWalk] = {}
+        self.messages: dict[str, int] = {}  # the last user message of each session
+
+    def run_of(self, event: Event) -> RunWalk:
+        """The run of an event, made if need be."""
+        key = (event.session_key.strip(), (event.run_id or "").strip() or None)
+        run = self.runs.get(key)
+        if run is None:
+            run = self.runs[key] = RunWalk(self._settings.resolve(event.agent_id))
+        elif event.agent_id:
+            run.limits = self._settings.resolve(event.agent_id)
+        return run
+
+    def take(self, i: int, event: Event, step: Step) -> Made | None:
+        """One event and the guard's step; the call that it is about."""
+        run = self.run_of(event)
+        self._facts(i, run, step.facts)
+        if isinstance(event, ToolCallStarted):
+            return _started(i, run, event, step)
+        if isinstance(event, ToolCallSettled):
+            return _settled(i, run, event)
+        if isinstance(event, CompactionRetry):
+            run.compaction = i
+        elif isinstance(event, UserMessageCommitted):
+            self.messages[event.session_key.strip()] = i
+        return None
+
+    @staticmethod
+    def _facts(i: int, run: RunWalk, facts: tuple[Fact, ...]) -> None:
+        for fact in facts:
+            if isinstance(fact, BatchBlocked):
+                run.blocks.append((i, fact))
+            elif isinstance(fact, RunEnded):
+                run.ends.append((i, fact))
+
+
+def _started(i: int, run: RunWalk, event: ToolCallStarted, step: Step) -> Made:
+    batch_id, call_id = (event.batch_id or "").strip() or None, event.call_id.strip()
+    for one in reversed(run.made):
+        if batch_id is not None and (one.batch_id, one.call_id, one.index) == (batch_id, call_id, event.index):
+            return one  # published twice
+    if batch_id is None or batch_id != run.batch_id:
+        run.batches += 1
+        run.batch_id = batch_id
+        run.listed = [
+            Made(
+                observe_call(one.tool, one.args, run.limits), one.call_id.strip(), batch_id, at, run.batches, started=i
+            )
+            for at, one in enumerate(event.batch or ())
+        ]
+    call = observe_call(event.tool, event.args, run.limits)
+    made = Made(call, call_id, batch_id, event.index, run.batches, started=i)
+    if is_refused(step):
+        made.vetoed = True
+        if not _repeats(run, event, call):
+            made.settlement = Settlement(Status.BLOCKED)
+    run.made.append(made)
+    while len(run.made) > run.limits.history_size + _MARGIN:
+        run.made.popleft()
+    return made
+
+
+def is_refused(step: Step) -> bool:
+    """Whether a start was answered by a block, or by the end of the turn."""
+    return step.error is not None or type(step.answer).__name__ == "Blocked"
+
+
+def _repeats(run: RunWalk, event: ToolCallStarted, call: Call) -> bool:
+    """Whether a blocked call is the one that repeats, or the same as it: only these leave a veto."""
+    if not run.blocks:
+        return False
+    culprit = run.blocks[-1][1].call_id
+    if culprit == event.call_id.strip():
+        return True
+    if any(one.call_id == culprit and one.call.key == call.key for one in run.listed):
+        return True
+    return any(one.call_id == culprit and one.call.key == call.key for one in reversed(run.made))
+
+
+def _settled(i: int, run: RunWalk, event: ToolCallSettled) -> Made:
+    batch_id = (event.batch_id or "").strip() or None
+    found = next(_fitting(run, event, batch_id), None)
+    if found is None:
+        run.batches += 1
+        call = observe_call(event.tool, event.args, run.limits)
+        found = Made(call, event.call_id.strip(), batch_id, event.index, run.batches)
+        run.listed = []
+        run.made.append(found)
+    if found.settled is None:
+        found.settled = i
+        if not found.vetoed:
+            settlement = observe_settlement(event, found.call, want_outcome=True)
+            found.settlement = None if settlement.status in _NOTHING else settlement
+    return found
+
+
+def _fitting(run: RunWalk, event: ToolCallSettled, batch_id: str | None) -> Iterator[Made]:
+    """The calls that a settlement may belong to, the newest open one first."""
+    same = [
+        one
+        for one in reversed(run.made)
+        if one.call_id == event.call_id.strip()
+        and (batch_id is None or one.batch_id == batch_id)
+        and (event.index is None or one.index is None or one.index == event.index)
+    ]
+    yield from (one for one in same if one.settled is None)
+    yield from same
