@@ -43,14 +43,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import uuid
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from ..answers import Blocked, Code, Detector
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, arguments, fail_open, log_to, require, result_text
+from ._shared import Calls, Config, Started, append_note, fail_open, log_to, require, result_text
 
 SUPPORTED: Final = ">=0.24,<0.25"
 LOGGER: Final = "openai.agents.loopguard"
@@ -71,8 +70,9 @@ from agents import (  # noqa: E402  # the version is checked first
     ToolOutputGuardrailData,
 )
 from agents.exceptions import AgentsException  # noqa: E402
-from agents.tool import default_tool_error_function, set_function_tool_failure_error_function  # noqa: E402
-from agents.usage import Usage  # noqa: E402
+from agents.tool import set_function_tool_failure_error_function  # noqa: E402
+
+from ._openai_runs import RUNS, Run, calls_of, failure, field, is_output, textual  # noqa: E402
 
 __all__ = ["Adapter", "TurnEnded", "attach"]
 
@@ -88,56 +88,6 @@ class TurnEnded(AgentsException):
         self.detector: Detector = error.detector
         self.tool = error.tool
         self.count = error.count
-
-
-class Call(NamedTuple):
-    call_id: str
-    tool: str
-    args: object
-
-
-class Run:
-    """One run between hooks. ``waiting``: places of calls of the batch that have not settled."""
-
-    __slots__ = ("adapter", "batch_id", "calls", "ended", "failures", "handed_off", "session", "started", "waiting")
-
-    def __init__(self, adapter: Adapter) -> None:
-        self.adapter = adapter
-        self.session = uuid.uuid4().hex
-        self.handed_off = False
-        self.batch_id = ""
-        self.calls: Sequence[Call] = ()
-        self.started = Started(())
-        self.waiting: set[int] = set()
-        self.failures: dict[str, Status] = {}
-        self.ended: TurnEndingError | None = None
-
-    def places(self, call_id: str) -> Iterator[int]:
-        """The open calls of that id, in model call order."""
-        return (place for place in sorted(self.waiting) if self.calls[place].call_id == call_id)
-
-
-class Runs:
-    """Runs by their ``Usage``: the one object that hooks and the guardrails of one run have in common."""
-
-    def __init__(self) -> None:
-        self._runs: dict[int, tuple[weakref.ref[Usage], Run]] = {}
-
-    def find(self, context: RunContextWrapper[Any]) -> Run | None:
-        known = self._runs.get(id(context.usage))
-        return known[1] if known is not None and known[0]() is context.usage else None
-
-    def begin(self, context: RunContextWrapper[Any], adapter: Adapter) -> Run:
-        run, key = Run(adapter), id(context.usage)
-        self._runs[key] = weakref.ref(context.usage, functools.partial(self._forget, key)), run
-        return run
-
-    def _forget(self, key: int, gone: weakref.ref[Usage]) -> None:
-        if key in self._runs and self._runs[key][0] is gone:
-            del self._runs[key]
-
-
-RUNS: Final = Runs()
 
 
 class Adapter(RunHooks[Any]):
@@ -193,27 +143,25 @@ class Adapter(RunHooks[Any]):
     @fail_open()
     def _start(self, context: RunContextWrapper[Any], agent: Agent[Any], response: Any) -> TurnEndingError | None:
         run = self._run(context)
-        if any(_field(item, "type") == "compaction" for item in response.output):
+        if any(field(item, "type") == "compaction" for item in response.output):
             self.calls.compacted(run.session, agent=self._of(agent))
-        run.calls = tuple(_calls(response.output))
-        run.waiting = set(range(len(run.calls)))
-        run.failures.clear()
-        run.batch_id, run.started = uuid.uuid4().hex, Started(())
-        if run.calls:
-            run.started = self.calls.starts(run.session, run.calls, batch_id=run.batch_id, agent=self._of(agent))
-        return run.started.error
+        calls, batch_id, started = tuple(calls_of(response.output)), uuid.uuid4().hex, Started(())
+        if calls:
+            started = self.calls.starts(run.session, calls, batch_id=batch_id, agent=self._of(agent))
+        RUNS.open_batch(run, calls if started.error is None else (), started, batch_id)
+        return started.error
 
     @fail_open()
     def _settle_rest(
         self, context: RunContextWrapper[Any], agent: Agent[Any], items: Sequence[object] | str
     ) -> TurnEndingError | None:
         """Settle what no guardrail has seen: unknown tools, other kinds of tools, failures that passed them by."""
-        run = self._run(context)
-        for item in items if run.waiting and not isinstance(items, str) else ():
-            if str(_field(item, "type")).endswith("_output"):
-                call_id = str(_field(item, "call_id"))
-                for place in list(run.places(call_id))[:1]:
-                    self.settle(run, place, _field(item, "output"), agent, deliverable=False)
+        results = [] if isinstance(items, str) else [one for one in items if is_output(one)]
+        run = RUNS.find(context, (field(one, "call_id") for one in results)) or self._run(context)
+        for result in results if run.waiting else ():
+            place = run.place(field(result, "call_id"))
+            if place is not None:
+                self.settle(run, place, field(result, "output"), agent, deliverable=False)
         ended, run.ended = run.ended, None
         return ended
 
@@ -222,10 +170,9 @@ class Adapter(RunHooks[Any]):
     ) -> str | None:
         """Settle one call; returns the note, where there is one."""
         call = run.calls[place]
-        status = run.failures.get(call.call_id) or _failure(call.tool, output)
-        if place < len(run.started.answers) and isinstance(run.started.answers[place], Blocked) and not deliverable:
-            status = None  # a tool without guardrails ran in spite of the refusal
+        status = run.failures.get(call.call_id) or failure(call.tool, output)
         run.waiting.discard(place)
+        RUNS.settled(call.call_id)
         told = result_text(output) if isinstance(output, str) and status is None else output
         answer, ended = self.calls.settle(
             run.session,
@@ -289,33 +236,31 @@ ALLOW: Final = ToolGuardrailFunctionOutput.allow
 @fail_open(ALLOW())
 def _before_tool(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
     """Keep a call of a refused batch from running."""
-    run = RUNS.find(data.context)
-    for place in list(run.places(data.context.tool_call_id))[:1] if run is not None else ():
-        answer = run.started.answers[place] if run is not None and run.started.answers else None
-        if run is not None and isinstance(answer, Blocked):
-            run.waiting.discard(place)
-            run.adapter.calls.settle(
-                run.session,
-                run.calls[place].call_id,
-                run.calls[place].tool,
-                batch_id=run.batch_id,
-                index=place,
-                status=Status.BLOCKED,
-            )
-            return ToolGuardrailFunctionOutput.reject_content(answer.reason)
-    return ALLOW()
+    call_id = data.context.tool_call_id
+    run = RUNS.find(data.context, (call_id,))
+    place = run.place(call_id) if run is not None else None
+    if run is None or place is None or place >= len(run.started.answers):
+        return ALLOW()
+    answer = run.started.answers[place]
+    if not isinstance(answer, Blocked):
+        return ALLOW()
+    run.failures[call_id] = Status.BLOCKED
+    run.adapter.settle(run, place, answer.reason, data.agent)
+    return ToolGuardrailFunctionOutput.reject_content(answer.reason)
 
 
 @fail_open(ALLOW())
 def _after_tool(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
     """Settle a call, and append the note where there is one."""
     run = RUNS.find(data.context)
-    for place in list(run.places(data.context.tool_call_id))[:1] if run is not None else ():
-        textual = _textual(data.output)
-        note = run.adapter.settle(run, place, data.output, data.agent, deliverable=textual) if run is not None else None
-        if note is not None and textual:
-            return ToolGuardrailFunctionOutput.reject_content(str(append_note(str(data.output), note)))
-    return ALLOW()
+    place = run.place(data.context.tool_call_id) if run is not None else None
+    if run is None or place is None:
+        return ALLOW()
+    as_text = textual(data.output)
+    note = run.adapter.settle(run, place, data.output, data.agent, deliverable=as_text)
+    if note is None:
+        return ALLOW()
+    return ToolGuardrailFunctionOutput.reject_content(str(append_note(str(data.output), note)))
 
 
 BEFORE: Final[ToolInputGuardrail[Any]] = ToolInputGuardrail(_before_tool, name="loopguard")
@@ -360,44 +305,6 @@ def _flag(context: RunContextWrapper[Any], call_id: str | None, status: Status) 
     run = RUNS.find(context)
     if run is not None and call_id is not None:
         run.failures[call_id] = status
-
-
-def _failure(tool: str, output: object) -> Status | None:
-    """A failure known by the SDK's own words."""
-    if not isinstance(output, str):
-        return None
-    if output == f"Tool '{tool}' not found.":
-        return Status.UNKNOWN_TOOL
-    if output == default_tool_error_function(_NOBODY, Exception()) or output.startswith(
-        f"Tool '{tool}' timed out after"
-    ):
-        return Status.ERROR
-    return None
-
-
-_NOBODY: Final[RunContextWrapper[Any]] = RunContextWrapper(context=None)
-
-
-def _textual(output: object) -> bool:
-    """Whether the SDK sends this as text; it has kinds of its own for images and files."""
-    return isinstance(output, (str, int, float)) or (isinstance(output, dict) and "type" not in output)
-
-
-def _field(item: object, name: str) -> object:
-    """A field of an item that is a mapping in the input and an object in the output."""
-    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
-
-
-def _calls(output: Sequence[object]) -> Iterator[Call]:
-    """The calls of a response that the SDK will run, in model call order, whatever their kind."""
-    for item in output:
-        kind, call_id = str(_field(item, "type")), _field(item, "call_id")
-        if kind.endswith("_call") and isinstance(call_id, str):
-            args = next((value for name in _ARGUMENTS if (value := _field(item, name)) is not None), None)
-            yield Call(call_id, str(_field(item, "name") or kind.removesuffix("_call")), arguments(args))
-
-
-_ARGUMENTS: Final = ("arguments", "input", "action", "actions", "operation")
 
 
 def attach(target: Agent[Any], config: Config = None, *, agent: str | None = None) -> Adapter:

@@ -212,6 +212,14 @@ def test_a_rebuilt_run_counts_as_before(known: bool) -> None:
     assert len(bench.ran) == 20
 
 
+def test_streamed_updates_show_the_end() -> None:
+    """Whoever follows the stream of updates sees loopguard's node end the turn."""
+    agent = create_agent(scripted(*[FAIL] * 3), tools(Bench()), middleware=[Adapter(UNSET)])
+    updates: list[Any] = list(agent.stream({"messages": [("user", "go")]}, stream_mode="updates"))
+    (last,) = updates[-1]["loopguard.before_model"]["messages"]
+    assert code_of(last) == "repeated_tool_error"
+
+
 def test_malformed_arguments_count() -> None:
     """Arguments that are no JSON never reach a tool; beside a good call they count in every response."""
 

@@ -208,6 +208,26 @@ def test_guardrails_are_put_on_once_and_do_nothing_alone() -> None:
     assert run(Agent(name="a", model=scripted(*[LOOK] * 25, "done"), tools=list(shared))).final_output == "done"
 
 
+def test_a_run_that_waited_for_approval_goes_on() -> None:
+    """The answer of a person is no new user message: the third failure of the run ends it."""
+    bench = Bench()
+
+    @function_tool(needs_approval=True)
+    def careful() -> str:
+        return "done with care"
+
+    script = scripted(FAIL, FAIL, [*FAIL, ("careful", {})], "never said")
+    agent: Agent[Any] = Agent(name="a", model=script, tools=[*tools(bench), careful])
+    adapter = Adapter(UNSET)
+    waiting = run(agent, hooks=adapter)
+    (item,) = waiting.interruptions
+    state = waiting.to_state()
+    state.approve(item)
+    with pytest.raises(TurnEnded, match="failed 3 times"):
+        asyncio.run(Runner.run(agent, state, hooks=adapter, run_config=RUN))
+    assert len(bench.ran) == 3
+
+
 def test_runs_are_forgotten() -> None:
     """Nothing is kept of a run that is over."""
     gc.collect()

@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
 
-from pydantic_ai import Agent, ModelRetry, Tool
+from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ModelContextWindowExceededError, RetryModelRequest, ToolFailed
 from pydantic_ai.messages import CompactionPart, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Played, Reply, Scenarios, ToolFailure
 
 from loopguard_plugin.hosts import pydantic_ai as host
@@ -164,6 +164,45 @@ def test_a_run_without_a_prompt_goes_on() -> None:
     with pytest.raises(TurnEnded, match="failed 3 times"):
         agent.run_sync(message_history=script.messages)
     assert len(bench.ran) == 3
+
+
+def test_a_run_that_waited_for_approval_goes_on() -> None:
+    """Calls that wait for a person stay open; the run that brings the answer settles them where they belong."""
+    bench = Bench()
+
+    def careful() -> str:
+        return "done with care"
+
+    script = Script(FAIL, FAIL, [*FAIL, ("careful", {})], "never said")
+    agent = Agent(
+        FunctionModel(script),
+        tools=[*tools(bench), Tool(careful, requires_approval=True)],
+        capabilities=[Adapter(UNSET)],
+        output_type=[str, DeferredToolRequests],
+    )
+    waiting = agent.run_sync("go")
+    requests = waiting.output
+    assert isinstance(requests, DeferredToolRequests)
+    answers = requests.build_results(approve_all=True)
+    with pytest.raises(TurnEnded, match="failed 3 times"):
+        agent.run_sync(message_history=waiting.all_messages(), deferred_tool_results=answers)
+    assert len(bench.ran) == 3
+
+
+def test_streamed_runs_are_guarded_too() -> None:
+    """``run_stream`` ends in the same way."""
+
+    async def stream(messages: list[Any], info: Any) -> Any:
+        yield {0: DeltaToolCall(name="fail", json_args='{"path": "a"}', tool_call_id=f"c{len(messages)}")}
+
+    agent = Agent(FunctionModel(stream_function=stream), tools=tools(Bench()), capabilities=[Adapter(UNSET)])
+
+    async def run() -> None:
+        async with agent.run_stream("go") as result:
+            await result.get_output()
+
+    with pytest.raises(TurnEnded, match="failed 3 times"):
+        asyncio.run(run())
 
 
 def test_an_ended_turn_has_a_whole_history() -> None:
