@@ -44,6 +44,7 @@ POLICIES: list[dict[str, object]] = [
     {"warningThreshold": 2, "criticalThreshold": 3},
     {"errorRetries": 4},
     {"kind": "poll"},
+    {"ignoreResult": ["changed", "aggregated", "a.b"], "identity": ["p", "path"]},
 ]
 OWN: dict[str, st.SearchStrategy[object]] = {
     "mode": st.sampled_from(["enforce", "enforce", "observe"]),
@@ -364,14 +365,17 @@ def test_settings_are_those_of_the_restoring_guard() -> None:
 
 
 def test_restore_replaces() -> None:
-    """What a guard knew before is replaced by what the snapshot knows."""
+    """What a guard knew before is replaced by what the snapshot knows, of a run of the same name too."""
     one, other = LoopGuard(small()), LoopGuard(small())
-    one.feed(start("c", run="one"))
-    other.feed(start("c", run="other"))
+    for event in turns(5):
+        one.feed(event)
+    other.feed(start("c", run="elsewhere"))
+    other.feed(start("c"))
     other.restore(one.snapshot())
+    assert line(other.feed(start("c6")))[:3] == ("block", "generic_repeat", 5)
     assert other.stats().runs == 1
-    assert other.ended("s", "other") is None
-    assert b"other" not in other.snapshot()
+    assert other.ended("s", "elsewhere") is None
+    assert b"elsewhere" not in other.snapshot()
 
 
 def test_clean_start_after_an_error() -> None:
@@ -419,9 +423,9 @@ WRITTEN: dict[type, set[str]] = {
     Session: {"_messages", "buckets", "runs"},
     Buckets: {"_last"},
     Run: {
-        *("agent_id", "all_calls", "armings", "batch", "calls", "continued", "ending", "errors", "history"),
-        *("last_seen", "loose", "orphans", "parked", "previous", "remembered", "run_id", "session_key", "spent"),
-        *("told", "turn_calls", "window", "would"),
+        *("agent_id", "all_calls", "armings", "batch", "calls", "calls_before", "continued", "ending", "errors"),
+        *("history", "last_seen", "loose", "orphans", "parked", "previous", "remembered", "run_id", "session_key"),
+        *("spent", "told", "window", "would"),
     },
     Batch: {
         *("admitted", "arrivals", "batch_id", "culprit", "foreign", "held", "owed", "raised", "refusal", "running"),
@@ -431,7 +435,7 @@ WRITTEN: dict[type, set[str]] = {
         *("armed_at", "call", "call_id", "ending", "ignored", "index", "note", "record", "refusal", "settlement"),
         *("state", "warning"),
     },
-    Call: {"key", "kind", "rule", "shown", "tool"},
+    Call: {"ignore", "key", "kind", "rule", "shown", "tool"},
     Settlement: {"error_text", "failure", "outcome", "status", "unchanged", "unknown_tool"},
     Loop: {"count", "detector", "key", "level"},
     Record: {"failure", "key", "marks", "outcome", "tool"},
@@ -444,10 +448,10 @@ WRITTEN: dict[type, set[str]] = {
 }
 MADE_ANEW: dict[type, set[str]] = {
     Sessions: {"due", "idle", "latest", "limit"},
-    Run: {"buckets", "capped", "limits", "settings"},
+    Run: {"alone", "buckets", "capped", "limits", "settings"},
     Batch: {"by_id", "projection", "shadow", "waiting"},
     Slot: {"order"},
-    History: {"_lines", "_ping_pong", "_tails", "newest", "stirred"},
+    History: {"_lines", "_ping_pong", "_tails", "busy", "newest", "stirred"},
     Since: {"by_key"},
 }
 

@@ -127,6 +127,7 @@ class Guard:
 
         settings = self._settings
         self._sessions = load(data, now, settings.max_runs, settings.idle_minutes * 60)
+        self._latest = None
 
     def _run(self, event: Event, now: float, facts: list[Fact]) -> Run:
         """The event's run under the settings of its agent, once the event is known to be well-formed."""

@@ -170,9 +170,13 @@ class History:
                     return
                 break
             tail.append(other)
+        since, self._since = self._since, None
         self._tails = None
         for other in reversed(tail):
             self._stir(other)
+        if not record.marks & MUTATED:  # these calls were counted when they were added
+            self._since = since
+            self._note_stir()
 
     def recent(self, key: int) -> int:
         """How many calls of the window are this call, whatever came of them."""

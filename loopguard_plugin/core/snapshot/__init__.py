@@ -3,7 +3,8 @@
 What is inside: session keys, run, agent, batch, call and message ids; tool names; counts, flags and ages; digests of
 calls and outcomes; the reasons, notes and endings that were given, in our own words; and the last error text of a
 failure streak (at most 300 characters, SPEC 13), also where an ending quotes it or a failure still waits for its turn.
-No arguments, no results, no settings: a restored run takes those of the guard that it is restored into.
+No arguments and no results. No settings, but for the result paths that an open call is to be compared without: a
+restored run takes those of the guard that it is restored into.
 
 Layout: the mark ``loopguard``, one byte of version, the xxh3-128 checksum of the rest, then one msgpack array
 (:class:`.rows.Snapshot`). The checksum finds damage, it does not prove who wrote the bytes: keep them where only the

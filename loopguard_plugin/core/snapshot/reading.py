@@ -128,7 +128,7 @@ class _SessionReader:
         run.armings = row.armings
         run.calls = [digests[key] for key in row.calls]
         run.spent, run.told, run.loose, run.continued = row.spent, row.told, row.loose, row.continued
-        run.all_calls, run.turn_calls = row.all_calls, row.turn_calls
+        run.all_calls, run.calls_before = row.all_calls, row.all_calls - row.turn_calls
         run.would = row.would
         run.ending = self._ending(row.ending)
         return run
@@ -173,8 +173,9 @@ class _SessionReader:
         slot.ignored, slot.armed_at = row.ignored, row.armed_at
 
     def _call(self, row: CallRow) -> Call:
-        key, tool, shown, kind, rule = row
-        return Call(self._digests[key], self._texts[tool], self._texts[shown], kind, rule)
+        key, tool, shown, kind, rule, paths = row
+        ignore = tuple(tuple(self._texts[at] for at in path) for path in paths)
+        return Call(self._digests[key], self._texts[tool], self._texts[shown], kind, rule, ignore)
 
     def _settlement(self, row: SettlementRow) -> Settlement:
         outcome, failure, text = self._maybe(row.outcome), self._maybe(row.failure), self._text(row.error_text)
@@ -222,12 +223,12 @@ class _SessionReader:
         if history._since is not None:
             for record in window[row.window - (row.since or 0) :]:
                 history._since.add(record.key)
-        for at in row.failing:  # outlives the record that it was seen on, so the window alone does not tell
+        for at, failing in row.lines:  # made with a second record, and outlives it
             key = self._digests[at]
             line = history._lines.get(key)
             if line is None:
                 line = history._lines[key] = NoProgress(history.newest[key])
-            line.failing = True
+            line.failing = failing
         history.widen(cycle=row.cycles is not None, error_cascade=row.cascade is not None)
         if row.cycles is not None and history.cycles is not None:
             history.cycles._units.extend(self._units(row.cycles))

@@ -28,7 +28,8 @@ At: TypeAlias = Annotated[int, Meta(ge=0)]  # a place in the run's table of reco
 KeyRow: TypeAlias = tuple[bytes | Digest | None, ...]  # a warning key: names as they are
 BucketRow: TypeAlias = tuple[Text | None, bytes | KeyRow, int]  # run id, warning key, bucket
 RecordRow: TypeAlias = tuple[Digest, Text, Digest | None, Digest | None, Count]  # key, tool, outcome, failure, marks
-CallRow: TypeAlias = tuple[Digest, Text, Text, CallKind, Rule]  # key, tool, shown, kind, rule
+PathRow: TypeAlias = tuple[Text, ...]
+CallRow: TypeAlias = tuple[Digest, Text, Text, CallKind, Rule, tuple[PathRow, ...]]  # as observe.Call
 RefusalRow: TypeAlias = tuple[Detector, int, Text, bool]  # detector, count, reason, terminal
 EndingRow: TypeAlias = tuple[Code, Detector, int, Text, Text, Text]  # code, detector, count, tool, call id, message
 NoteRow: TypeAlias = tuple[Text, Detector, int]  # text, detector, count
@@ -85,13 +86,14 @@ class BatchRow(Struct, frozen=True, array_like=True, gc=False):
 class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
     """A history. The first ``window`` records of the run are its window; streaks over them are made anew.
 
-    ``since``: how many of the newest came after the last change; ``failing``: calls whose shared outcome is a failure.
+    ``since``: how many of the newest came after the last change; ``lines``: whether the outcome that a call shares with
+    its like is a failure, where the window does not tell.
     """
 
     size: Annotated[int, Meta(ge=1)]
     window: Count
     since: Count | None
-    failing: list[Digest]
+    lines: list[tuple[Digest, bool]]
     cycles: CyclesRow | None
     cascade: tuple[Count, list[Text]] | None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from operator import itemgetter
 from typing import Final
 
 from ..batch import Batch, Ending, Note, Refusal, Slot
@@ -186,7 +187,8 @@ class _SessionWriter:
         )
 
     def _call(self, call: Call) -> CallRow:
-        return self._digest(call.key), self._text(call.tool), self._text(call.shown), call.kind, call.rule
+        ignore = tuple(tuple(self._text(key) for key in path) for path in call.ignore)
+        return self._digest(call.key), self._text(call.tool), self._text(call.shown), call.kind, call.rule, ignore
 
     def _settlement(self, settlement: Settlement) -> SettlementRow:
         return SettlementRow(
@@ -236,7 +238,11 @@ class _SessionWriter:
             size=_bounded(history.size),
             window=len(history.records),
             since=None if history._since is None else history._since.calls,
-            failing=[self._digest(key) for key in sorted(key for key, line in history._lines.items() if line.failing)],
+            lines=[
+                (self._digest(key), line.failing)
+                for key, line in sorted(history._lines.items(), key=itemgetter(0))
+                if line.failing or len(line.records) == 1
+            ],
             cycles=None if history.cycles is None else self._cycles(history.cycles),
             cascade=None if history.cascade is None else (history.cascade._units, tools),
         )
