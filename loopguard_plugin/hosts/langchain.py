@@ -66,6 +66,7 @@ from langchain.agents.middleware.types import (  # noqa: E402  # the version is 
     hook_config,
 )
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage  # noqa: E402
+from langgraph.config import get_config  # noqa: E402
 from langgraph.graph.message import add_messages  # noqa: E402
 from langgraph.runtime import Runtime  # noqa: E402
 
@@ -81,6 +82,7 @@ class Where(TypedDict):
     run: str
     asked: str | None  # id of the user message that began the run
     summary: str | None  # id of the last summary seen
+    agent: str | None  # whose settings apply
 
 
 class GuardedState(TypedDict):
@@ -122,9 +124,9 @@ class Adapter(AgentMiddleware[Any, Any, Any]):
         if before is not None and asked in (None, before["asked"]):
             return None
         seen = before["summary"] if before is not None else wire.summary(state["messages"])
-        where = Where(session=_session(runtime), run=uuid.uuid4().hex, asked=asked, summary=seen)
+        where = self._new(runtime, uuid.uuid4().hex, asked, seen)
         self._known.touch(where["run"])
-        self.calls.user_message(where["session"], run=where["run"], agent=self._agent, message_id=asked)
+        self.calls.user_message(where["session"], run=where["run"], agent=where["agent"], message_id=asked)
         return {"loopguard": where}
 
     @hook_config(can_jump_to=["end"])
@@ -171,11 +173,15 @@ class Adapter(AgentMiddleware[Any, Any, Any]):
     async def aafter_model(self, state: GuardedState, runtime: Runtime[Any]) -> Update | None:
         return self.after_model(state, runtime)
 
+    def _new(self, runtime: Runtime[Any], run: str, asked: str | None, summary: str | None) -> Where:
+        agent = self._agent if self._agent is not None else _agent_name()
+        return Where(session=_session(runtime), run=run, asked=asked, summary=summary, agent=agent)
+
     def _where(self, state: GuardedState, runtime: Runtime[Any]) -> Where:
         """The run of this state, rebuilt from its messages where this process does not know it (any more)."""
         where = state.get("loopguard")
         if where is None:  # a checkpoint from before the adapter was added, entered past its start
-            where = Where(session=_session(runtime), run="", asked=None, summary=None)
+            where = self._new(runtime, "", None, None)
         if not self._known.touch(where["run"]):
             self.calls.end_run(where["session"], where["run"])
             self._rebuild(where, state["messages"])
@@ -197,7 +203,7 @@ class Adapter(AgentMiddleware[Any, Any, Any]):
     def _starts(self, where: Where, response: AIMessage, calls: Sequence[wire.Call]) -> Started:
         batch = [(call.call_id, call.tool, call.args) for call in calls]
         return self.calls.starts(
-            where["session"], batch, batch_id=response.id or "", run=where["run"], agent=self._agent
+            where["session"], batch, batch_id=response.id or "", run=where["run"], agent=where["agent"]
         )
 
     def _settle(
@@ -212,7 +218,7 @@ class Adapter(AgentMiddleware[Any, Any, Any]):
             one.call.tool,
             batch_id=response.id,
             run=where["run"],
-            agent=self._agent,
+            agent=where["agent"],
             index=one.place,
             result=None if failed else told,
             error=told if failed else None,
@@ -229,7 +235,7 @@ class Adapter(AgentMiddleware[Any, Any, Any]):
         newest = wire.summary(messages)
         if newest in (None, where["summary"]):
             return {}
-        self.calls.compacted(where["session"], run=where["run"], agent=self._agent)
+        self.calls.compacted(where["session"], run=where["run"], agent=where["agent"])
         return {"loopguard": {**where, "summary": newest}}
 
 
@@ -260,6 +266,12 @@ def _session(runtime: Runtime[Any]) -> str:
         return uuid.uuid4().hex
     inside = info.checkpoint_ns.rpartition("|")[0]
     return f"{info.thread_id}|{inside}" if inside else info.thread_id
+
+
+def _agent_name() -> str | None:
+    """What ``create_agent(name=…)`` was given."""
+    name = get_config().get("metadata", {}).get("lc_agent_name")
+    return name if isinstance(name, str) else None
 
 
 def _update(messages: list[AnyMessage], armed: Update) -> Update | None:

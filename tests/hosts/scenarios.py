@@ -16,11 +16,12 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pytest
 
-from loopguard_plugin import LoopGuard, parse_settings
+from loopguard_plugin import LoopGuard, SettingsError, parse_settings
 from loopguard_plugin.hosts._shared import Config
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
@@ -232,6 +233,23 @@ class Scenarios:
             finals = [(play.result().final, "[loopguard]" in str(play.result().requests)) for play in plays]
         assert finals == [("done", False)] * 2
         assert adapter.calls.guard.stats().events > 0
+
+    def test_settings_come_from_a_file(self, tmp_path: Path) -> None:
+        """The gateway's JSON5 file, by its path; one that cannot be used raises at once."""
+        file = tmp_path / "gateway.json5"
+        file.write_text("{tools: {loopDetection: {enabled: true, warningThreshold: 2, criticalThreshold: 4}}}")
+        played = self.play(self.new_adapter(file), [*[LOOK] * 5, "ok"])
+        assert [("[loopguard]" in text) for text in played.results] == [False, False, True, False, True]
+        assert played.ran("look") == 4
+        file.write_text("{tools: {loopDetection: {enabled: 'yes'}}}")
+        with pytest.raises(SettingsError, match=r"tools\.loopDetection\.enabled"):
+            self.new_adapter(file)
+
+    def test_an_agent_has_settings_of_its_own(self) -> None:
+        """They are found by the name that the host knows the agent by; here all agents are called ``scripted``."""
+        entry = {"tools": {"loopDetection": {"enabled": True, "warningThreshold": 2}}}
+        adapter = self.new_adapter({"agents": {"entries": {"scripted": entry}}})
+        assert "[loopguard]" in self.play(adapter, [*[LOOK] * 3, "done"]).results[2]
 
     def test_lines_reach_the_log_of_the_host(self, caplog: pytest.LogCaptureFixture) -> None:
         """What the guard does stands in ``logging``, under the host's name, without arguments and results."""

@@ -116,6 +116,7 @@ class TestSync(Scenarios):
             tools(bench),
             middleware=[adapter] if adapter is not None else [],
             checkpointer=InMemorySaver(),
+            name="scripted",
         )
         config: Any = {"configurable": {"thread_id": session}}
         for number, turn in enumerate(turns):

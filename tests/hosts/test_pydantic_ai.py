@@ -92,7 +92,7 @@ class TestPydanticAI(Scenarios):
     def play(self, adapter: Any, *turns: Sequence[Reply], session: str = "s", bench: Bench | None = None) -> Played:
         bench, script = bench or Bench(), Script()
         history: list[Any] = []
-        agent = agent_with(script, bench, *([adapter] if adapter is not None else []))
+        agent = agent_with(script, bench, *([adapter] if adapter is not None else []), name="scripted")
         for number, turn in enumerate(turns):
             script.replies[len(script.requests) :] = turn
             code: str | None = None

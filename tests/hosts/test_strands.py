@@ -99,7 +99,7 @@ class TestStrands(Scenarios):
     def play(self, adapter: Any, *turns: Sequence[Reply], session: str = "s", bench: Bench | None = None) -> Played:
         bench = bench or Bench()
         model = ScriptedModel()
-        agent = agent_with(model, bench, *([adapter] if adapter is not None else []))
+        agent = agent_with(model, bench, *([adapter] if adapter is not None else []), agent_id="scripted")
         for number, turn in enumerate(turns):
             model.replies[len(model.requests) :] = turn
             result = agent(f"question {number}")
