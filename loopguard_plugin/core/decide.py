@@ -13,9 +13,10 @@ from . import wording
 from .batch import BLOCKED, FIRST, LISTED, RUNNING, Batch, Ending, Refusal, Slot
 from .history import History, Projection, shadow
 from .observe import Call
+from .post_compaction import BEFORE
 from .precedence import CRITICAL, WARNING, Loop, judge
 from .record import VETO, Record
-from .run import CALLS, Run
+from .run import Run
 from .settle import bar, end_open, observe_ending, raise_if_due
 
 
@@ -26,7 +27,8 @@ def begin(run: Run, batch_id: str | None, call_id: str, index: int | None, call:
     """
     former = run.batch
     left = None
-    if former.running or former.by_id is not None or former.owed is not None or former.refusal is not None:
+    several = former.running or former.by_id is not None or former.owed is not None or former.refusal is not None
+    if several:
         left = end_open(run, former, facts)
     history = run.history
     key = call.key
@@ -42,17 +44,20 @@ def begin(run: Run, batch_id: str | None, call_id: str, index: int | None, call:
     if left is not None or run.capped or (loop is not None and loop.level is CRITICAL):
         run.alone = None
         run.batch = Batch(batch_id, owed=left)
+        run.count_open()
         slot = run.batch.add(call_id, index, call)
         start(run, slot, facts)
         return slot
     record = Record(key, call.tool)
     run.alone = slot = Slot(call_id, index, FIRST if index is None else (index, 0), call, RUNNING, record, None, loop)
     run.batch = Batch(batch_id, 1, 0, [slot], [record])
+    if several:
+        run.count_open()
     run.ending = None
-    run.all_calls += 1
-    run.calls.append(key)
-    if len(run.calls) >= CALLS:
-        run.cut_calls()
+    if history is None or history.size < BEFORE:
+        run.count_call(key)
+    else:
+        run.all_calls += 1
     return slot
 
 
@@ -68,6 +73,7 @@ def begin_listed(run: Run, batch_id: str | None, calls: Sequence[tuple[int, str,
     run.alone = None
     run.previous = former
     run.batch = Batch(batch_id, owed=left)
+    run.count_open()
     admit(run, calls, facts)
 
 
@@ -124,10 +130,10 @@ def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
 
 def refuse_late(run: Run, batch: Batch, call_id: str, index: int | None, call: Call) -> Slot:
     """A call of a closed batch that has ended, of which nobody had heard: blocked like its siblings."""
-    run.loose = True
     slot = batch.add(call_id, index, call)
     bar(slot, batch)
     run.remember(batch.batch_id, slot)
+    run.loose = True
     return slot
 
 

@@ -23,7 +23,7 @@ from ..events import (
 from ..settings import Settings
 from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Ending, Refusal, Slot
 from .decide import begin, begin_listed, refuse_late, start
-from .notes import append_note
+from .notes import Buckets, append_note
 from .observe import observe_call, observe_settlement
 from .run import Run
 from .sessions import Sessions
@@ -46,7 +46,7 @@ class Guard:
     def use(self, settings: Settings) -> None:
         """Other settings from the next event on; open runs keep their counts."""
         self._settings = settings
-        self._latest: Run | None = None  # the run used last, if what follows still tells its events
+        self._latest = Run("", None, Buckets())  # the run used last, if what follows tells its events
         self._start_names: tuple[object, ...] = ()
         self._settle_names: tuple[object, ...] = ()
         self._sessions.limit = settings.max_runs
@@ -63,35 +63,26 @@ class Guard:
         Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
         """
         kind = event.__class__
-        run = self._latest
         facts: list[Fact] = []
+        # What equals the names of the run used last needs neither checks nor look-ups, and most events do.
         if kind is ToolCallStarted:
-            # What equals the names of the run used last needs neither checks nor look-ups; most events do.
-            if (
-                run is None
-                or now >= self._sessions.due
-                or _start_names(event) != self._start_names
-                or event.call_id.__class__ is not str  # type: ignore[union-attr]  # its very class was compared
-                or event.tool.__class__ is not str  # type: ignore[union-attr]
-                or not (event.batch_id is None or event.batch_id.__class__ is str)  # type: ignore[union-attr]
-                or not (event.index is None or (event.index.__class__ is int and event.index >= 0))  # type: ignore[union-attr]
-            ):
-                run = self._run(event, now, facts)
-            run.last_seen = now
-            return self._started(event, run, facts)  # type: ignore[arg-type]
+            if _start_names(event) != self._start_names or now >= self._sessions.due:
+                self._arrive(event, now, facts)
+            return self._started(event, self._latest, now, facts)  # type: ignore[arg-type]  # its very class was compared
         if kind is ToolCallSettled:
-            if run is None or now >= self._sessions.due or _settle_names(event) != self._settle_names:
-                run = self._run(event, now, facts)
-            run.last_seen = now
-            return self._settled(event, run, facts)  # type: ignore[arg-type]
-        return self._other(event, self._run(event, now, facts), facts)
+            if _settle_names(event) != self._settle_names or now >= self._sessions.due:
+                self._arrive(event, now, facts)
+            return self._settled(event, self._latest, now, facts)  # type: ignore[arg-type]
+        return self._other(event, now, facts)
 
-    def _other(self, event: Event, run: Run, facts: list[Fact]) -> Step:
+    def _other(self, event: Event, now: float, facts: list[Fact]) -> Step:
         """The two rarer events; or an event of a class made from one of the four."""
+        run = self._arrive(event, now, facts)
         if isinstance(event, ToolCallStarted):
-            return self._started(event, run, facts)
+            return self._started(event, run, now, facts)
         if isinstance(event, ToolCallSettled):
-            return self._settled(event, run, facts)
+            return self._settled(event, run, now, facts)
+        run.last_seen = now
         if isinstance(event, CompactionRetry):
             armed = run.arm(run.limits, facts)
             return Step(Acknowledged(Effect.ARMED if armed else Effect.IGNORED), None, tuple(facts))
@@ -109,7 +100,7 @@ class Guard:
         run = self._sessions.find(session_key.strip(), _trimmed(run_id))
         if run is not None:
             self._sessions.drop(run, facts)
-            self._latest = None
+            self._start_names = self._settle_names = ()
         return tuple(facts)
 
     def snapshot(self, now: float) -> bytes:
@@ -127,13 +118,13 @@ class Guard:
 
         settings = self._settings
         self._sessions = load(data, now, settings.max_runs, settings.idle_minutes * 60)
-        self._latest = None
+        self._start_names = self._settle_names = ()
 
-    def _run(self, event: Event, now: float, facts: list[Fact]) -> Run:
+    def _arrive(self, event: Event, now: float, facts: list[Fact]) -> Run:
         """The event's run under the settings of its agent, once the event is known to be well-formed."""
         check_types(event)
+        self._start_names = self._settle_names = ()
         run = self._sessions.touch(event.session_key.strip(), _trimmed(event.run_id), now, facts)
-        run.last_seen = now
         agent_id = _trimmed(event.agent_id)
         if run.settings is not self._settings or (agent_id is not None and agent_id != run.agent_id):
             run.agent_id = agent_id or run.agent_id
@@ -145,48 +136,54 @@ class Guard:
         self._settle_names = (run.session_key, run.run_id, event.agent_id, None, True)
         return run
 
-    def _started(self, event: ToolCallStarted, run: Run, facts: list[Fact]) -> Step:
-        batch_id, call_id, index = event.batch_id, event.call_id.strip(), event.index
-        if batch_id is not None:
-            batch_id = batch_id.strip() or None
-        if run.loose or (run.batch.running if batch_id is None else run.knows_batch(batch_id)):
-            slot = _start_known(event, run, call_id, batch_id, facts, self._sessions)
+    def _started(self, event: ToolCallStarted, run: Run, now: float, facts: list[Fact]) -> Step:
+        batch_id, call_id, index = event.batch_id, event.call_id, event.index
+        if (
+            call_id.__class__ is not str
+            or event.tool.__class__ is not str
+            or (index is not None and (index.__class__ is not int or index < 0))
+            or (batch_id is not None and batch_id.__class__ is not str)
+        ):
+            check_types(event)
+        run.last_seen = now
+        call_id = call_id.strip()
+        if batch_id is None:
+            fresh = not run.batch.running and not run.loose
         else:
-            if event.continues is not None:
-                run.continue_from(self._sessions.find(run.session_key, _trimmed(event.continues)))
-            if event.batch and batch_id is not None:
-                slot = _start_listed(event, run, call_id, batch_id, facts)
-            else:
-                slot = begin(run, batch_id, call_id, index, observe_call(event.tool, event.args, run.limits), facts)
-        if not facts and slot.refusal is None:
-            return _PROCEEDS
+            batch_id = batch_id.strip() or None
+            fresh = batch_id != run.batch.batch_id and batch_id != run.previous.batch_id and not run.remembered
+        if fresh and event.continues is None and (not event.batch or _is_alone(event)):
+            slot = begin(run, batch_id, call_id, index, observe_call(event.tool, event.args, run.limits), facts)
+        else:
+            slot = _start_known(event, run, call_id, batch_id, facts, self._sessions)
         refusal = slot.refusal
         if refusal is None:
-            return Step(PROCEED, None, tuple(facts))
+            return Step(PROCEED, None, tuple(facts)) if facts else _PROCEEDS
         if slot.ending is not None:
             return Step(None, _error(run, slot.ending, _blocked(refusal)), tuple(facts))
         return Step(_blocked(refusal), None, tuple(facts))
 
-    def _settled(self, event: ToolCallSettled, run: Run, facts: list[Fact]) -> Step:
+    def _settled(self, event: ToolCallSettled, run: Run, now: float, facts: list[Fact]) -> Step:
         slot = run.alone
         if (
             slot is not None
             and event.call_id == slot.call_id
-            and event.tool.__class__ is str
             and (event.batch_id is None or event.batch_id == run.batch.batch_id)
             and (event.index is None or event.index == slot.index)
+            and event.tool.__class__ is str
         ):  # the ordinary settlement: of the only call of the current batch, which runs
+            run.last_seen = now
             run.alone = None
-            settlement = observe_settlement(
-                event, slot.call, want_outcome=run.history is not None or run.window is not None
-            )
+            settlement = observe_settlement(event, slot.call, run.history is not None or run.window is not None)
             settle(run, slot, settlement, event.deliverable, facts)
         else:
+            check_types(event)
+            run.last_seen = now
             slot = _settle_other(event, run, facts)
         if slot.note is None and slot.ending is None and not facts:
             return Step(Deliver(event.result, event.error, None, None, 0, slot.ignored))
         answer = _delivered(event, slot)
-        if slot.ending is not None and slot.settlement is not None:
+        if slot.ending is not None and slot.refusal is None:
             return Step(None, _error(run, slot.ending, answer), tuple(facts))
         return Step(answer, None, tuple(facts))
 
@@ -199,6 +196,14 @@ class Guard:
             one.new_input()
         if event.kind == MessageKind.MESSAGE and None in session.runs:
             session.runs[None].renew()
+
+
+def _is_alone(event: ToolCallStarted) -> bool:
+    """Whether the batch list has this call and no other; without ``batch_id`` a list says nothing."""
+    batch = event.batch
+    if batch is None or event.batch_id is None:
+        return True
+    return len(batch) == 1 and batch[0].__class__ is BatchCall and batch[0].call_id == event.call_id
 
 
 def _start_known(
@@ -236,8 +241,6 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
     batch = event.batch or ()
     check_batch(batch)
     limits = run.limits
-    if len(batch) == 1 and batch[0].call_id == event.call_id:
-        return begin(run, batch_id, call_id, event.index, observe_call(event.tool, event.args, limits), facts)
     listed = [
         (at, one.call_id.strip(), observe_call(one.tool, one.args, limits))
         for at, one in enumerate(batch)
@@ -253,7 +256,6 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
 
 def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
     """A settlement of one call among several, a late or a repeated one, or one whose start was never seen."""
-    check_types(event)
     batch_id, call_id = _trimmed(event.batch_id), event.call_id.strip()
     slot = run.known_settlement(call_id, batch_id, event.index)
     if slot is None:
@@ -261,7 +263,7 @@ def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
         if batch_id is not None and run.closed_batch(batch_id) is not None:
             slot.ignored = True
         else:
-            settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
+            settlement = observe_settlement(event, slot.call, run.wants_outcomes())
             settle_alone(run, slot, batch_id, settlement, facts)
     elif slot.state is RUNNING or slot.state is LISTED:
         if slot is run.alone:
@@ -271,7 +273,7 @@ def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
             slot.state = OVER
             slot.ignored = True
             return slot
-        settlement = observe_settlement(event, slot.call, want_outcome=run.wants_outcomes())
+        settlement = observe_settlement(event, slot.call, run.wants_outcomes())
         if current:
             settle(run, slot, settlement, event.deliverable, facts)
         else:
@@ -279,6 +281,7 @@ def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
     elif slot.state is BLOCKED:
         slot.state = OVER
         slot.ignored = True
+        run.count_open()
     return slot
 
 

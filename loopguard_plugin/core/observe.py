@@ -121,7 +121,7 @@ def _exec_args(args: object) -> object:
     return kept
 
 
-def observe_settlement(event: ToolCallSettled, call: Call, *, want_outcome: bool) -> Settlement:
+def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -> Settlement:
     """What a settlement came to. Without ``want_outcome`` only failures are compared, and have no failure identity."""
     if call.ignore:
         event = _less_volatile(event, call.ignore)

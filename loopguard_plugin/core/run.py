@@ -10,6 +10,7 @@ from .batch import LISTED, OVER, RUNNING, SETTLED, Batch, Ending, Slot, slot_is_
 from .history import History
 from .notes import Buckets
 from .post_compaction import BEFORE, CompactionWindow
+from .record import VETO
 from .repeated_errors import RepeatedErrors
 
 DEFAULTS: Final = ResolvedSettings()
@@ -34,8 +35,9 @@ class Run:
 
     ``limits`` are what ``settings`` come to for the run's agent. ``buckets`` are the session's. ``ending``: what last
     ended its turn. ``alone``: the only call of the current batch, while it runs. ``calls`` are keys of the latest
-    calls. ``spent``: the recovery allowance is; ``told``: that calls never settled; ``capped``: a ceiling is set;
-    ``loose``: a call may still be open in a batch that has ended. ``would``: what observe mode left undone.
+    calls, where the history does not have them. ``spent``: the recovery allowance is; ``told``: that calls never
+    settled; ``capped``: a ceiling is set; ``loose``: a call is open in a batch that has ended, or was blocked.
+    ``would``: what observe mode left undone.
     """
 
     __slots__ = (
@@ -108,12 +110,14 @@ class Run:
                     return one.slots[0]
             alone = self.remembered.get((None, call_id, None))
             return alone if alone is not None and alone.open else None
-        if batch_id == batch.batch_id:
-            return batch.find(call_id, index, fresh=True)
-        if batch_id == previous.batch_id:
+        known = batch.find(call_id, index, fresh=True) if batch_id == batch.batch_id else None
+        if known is None and batch_id == previous.batch_id:
             known = previous.find(call_id, index, fresh=True)
-            return None if known is not None and known.state is LISTED else known
-        return self._recall(call_id, batch_id, index) if self.remembered else None
+            if known is not None and known.state is LISTED:
+                known = None
+        if known is None and self.remembered:
+            known = self._recall(call_id, batch_id, index)
+        return known
 
     def known_settlement(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
         """The call that a settlement speaks of, if it is known: without ``batch_id`` the newest open one of that id."""
@@ -165,6 +169,10 @@ class Run:
         """Keep a call beyond its batch: the newest of those that were open or blocked when it ended."""
         _keep(self.remembered, batch_id, slot)
 
+    def count_open(self) -> None:
+        """Note whether a call is open beyond the current batch, or blocked in it: then its start may come again."""
+        self.loose = self.batch.closed or any(slot.open for slot in self.remembered.values())
+
     def remember_orphan(self, batch_id: str | None, slot: Slot) -> None:
         """Keep a call whose start was never seen: the newest of them."""
         _keep(self.orphans, batch_id, slot)
@@ -192,10 +200,17 @@ class Run:
         if not limits.post_compaction:
             self.window = None
             return False
-        self.window = CompactionWindow(limits.window_size, self.calls[-BEFORE:])
+        self.window = CompactionWindow(limits.window_size, self.latest_calls())
         self.armings += 1
         facts.append(WindowArmed(**self.place(), attempts=limits.window_size))
         return True
+
+    def latest_calls(self) -> list[int]:
+        """Keys of the latest calls: out of the history where there is one that reaches back far enough."""
+        if self.history is None or self.history.size < BEFORE:
+            return self.calls[-BEFORE:]
+        records = [*self.history.records, *self.batch.arrivals]
+        return [record.key for record in records if not record.marks & VETO][-BEFORE:]
 
     def new_input(self) -> None:
         """A user message of whatever kind: error streaks and the turn's calls are counted afresh."""
@@ -236,13 +251,10 @@ class Run:
     def count_call(self, key: int) -> None:
         """A call was let through, or a settlement shows that it was made."""
         self.all_calls += 1
-        self.calls.append(key)
-        if len(self.calls) >= CALLS:
-            self.cut_calls()
-
-    def cut_calls(self) -> None:
-        """Forget the older of the latest calls."""
-        del self.calls[:BEFORE]
+        if self.history is None or self.history.size < BEFORE:
+            self.calls.append(key)
+            if len(self.calls) >= CALLS:
+                del self.calls[:BEFORE]
 
     def count_observed(self, what: str) -> None:
         """One more of the ``notes``, ``blocks`` or ``ends`` that observe mode left undone."""

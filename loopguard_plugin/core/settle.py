@@ -34,18 +34,17 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
         slot.record = Record(slot.call.key, slot.call.tool)
         batch.arrivals.append(slot.record)
     slot.state = SETTLED
-    slot.settlement = settlement
     if run.armings:
         slot.armed_at = run.armings
-    if settlement.status is _BLOCKED:
-        slot.ignored = True
-    elif slot.warning is not None and deliverable and settlement.status not in _NOTHING:
+    if slot.warning is not None and deliverable and settlement.status not in _NOTHING:
         _warn(run, slot, slot.warning, facts)
     if batch.by_id is None:
         ending = _apply(run, slot, settlement, facts)
         if ending is not None and batch.owed is None:
             batch.owed = ending
     else:
+        slot.settlement = settlement
+        slot.ignored = settlement.status is _BLOCKED
         batch.hold(slot)
         _apply_ready(run, batch, facts)
     if batch.owed is not None:
@@ -74,6 +73,7 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact])
         _own_record(run, slot)
     elif record.outcome is not None and run.history is not None:
         run.history.refill(record)
+    run.count_open()
     _owe(run, slot, ending, facts)
 
 
@@ -192,6 +192,7 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
             return None
         ending = None
     elif settlement.status in _NOTHING:
+        slot.ignored = settlement.status is _BLOCKED
         return None
     else:
         if record is not None:
@@ -277,7 +278,6 @@ def end_open(run: Run, batch: Batch, facts: list[Fact]) -> Ending | None:
         _apply_ready(run, batch, facts)
     late = [slot for slot in batch.slots if slot.open or (slot.state is LISTED and batch.closed)]
     for slot in late[-REMEMBERED:]:
-        run.loose = True
         bar(slot, batch)
         run.remember(batch.batch_id, slot)
     return None if batch.raised else batch.owed
