@@ -11,6 +11,7 @@ from operator import attrgetter
 from ..answers import PROCEED, Acknowledged, Blocked, Deliver, Effect, Fact, Step
 from ..errors import TurnEndingError
 from ..events import (
+    BatchCall,
     CompactionRetry,
     Event,
     MessageKind,
