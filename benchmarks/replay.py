@@ -168,7 +168,7 @@ def report(megabytes: float = 12, rounds: int = 3) -> str:
                         f"{small:.0f} MB, {large:.0f} MB",
                     )
                 )
-    return table(("format", "a result", "replay", "plain decode", "replay to decode", "peak, file and four times it"), lines)
+    return table(("format", "a result", "replay", "plain decode", "replay to decode", "peak, and at 4 times"), lines)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from sessions import Session, healthy, polling, stuck, write
 from loopguard_plugin import parse_settings
 from loopguard_plugin.cli import main
 from loopguard_plugin.cli.playing import play
-from loopguard_plugin.cli.tune import block
 from loopguard_plugin.cli.tuning_advice import overlaid
+from loopguard_plugin.cli.tuning_block import block
 from loopguard_plugin.config_file import load_settings
 from loopguard_plugin.report.rows import Action
 
@@ -152,7 +152,7 @@ def test_block_for_one_agent(tmp_path: Path) -> None:
     shared = {"warningThreshold": 5, "criticalThreshold": 10, "globalCircuitBreakerThreshold": 30, "historySize": 30}
     tools: dict[str, dict[str, object]] = {
         "ci-status": {"kind": "poll", "criticalThreshold": 50},
-        'odd "name"': {"exempt": ["ping_pong"]},
+        'odd "name"[*]': {"exempt": ["ping_pong"]},
     }
     for agent in (None, "safe-runner"):
         pasted = load_block("\n".join(block(shared, tools, agent)))
@@ -161,6 +161,9 @@ def test_block_for_one_agent(tmp_path: Path) -> None:
         policy = parse_settings(pasted).resolve(agent).policy("ci-status")
         assert policy is not None
         assert policy.critical == 50
+        odd = parse_settings(pasted).resolve(agent).policy('odd "name"[*]')
+        assert odd is not None
+        assert odd.exempt == {"ping_pong"}
 
 
 def test_what_the_file_says_already_is_kept() -> None:

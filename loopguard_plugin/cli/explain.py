@@ -127,7 +127,8 @@ def _spoken(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
     """A note, a block or an end."""
     from ..answers import Detector
     from ..report.rows import Action
-    from .reasons import reset, rule, streak
+    from .reasons import streak
+    from .rules import reset, rule
 
     detector = Detector(str(line.detector))
     warning = line.action is Action.NOTE
@@ -142,7 +143,7 @@ def _spoken(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
     else:
         yield "why:"
     message = walk.messages.get(line.session_key.strip())
-    for told in streak(run, subject, detector, warning=warning, message=message):
+    for told in streak(run, subject, detector, line.count, warning=warning, message=message):
         yield f"  {told}"
     if warning and made.started is not None and made.started != line.i:
         yield f"  judged when the call started, at event {made.started}; the note comes with its result"

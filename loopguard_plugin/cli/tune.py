@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,6 +106,7 @@ class Tuning:
     def report(self) -> Iterator[str]:
         """The comparison and the recommendation, line by line."""
         from . import tuning_advice as advice
+        from .tuning_block import block
 
         grid: list[dict[str, int]] = [advice.thresholds(*pair) for pair in advice.GRID]
         played = self._round([*grid, {}], [{}] * (len(grid) + 1))  # the last: what is in force, but for the switch
@@ -185,6 +187,9 @@ def _table(results: Results, pairs: Sequence[tuple[int, int]]) -> Iterator[str]:
             f"{warning:>7}  {critical:>8}  {score.caught:>9,}  {score.interrupted:>12,}  {score.noted:>5,}"
             f"  {noted:>8,}  {blocked:>7,}  {ended:>5,}"
         )
+    least = min(results.score(place).interrupted for place in range(len(pairs)))
+    if least:
+        yield f"{least:,} healthy ones are interrupted under every pair: by guards that have no threshold of this table"
     yield ""
 
 
@@ -193,7 +198,7 @@ def _recommended(final: Results, tools: Mapping[str, Mapping[str, object]]) -> I
     score = final.score(1 if tools else 0)
     yield f"Recommended: {_told(score, final)}."
     for tool, given in tools.items():
-        keys = ", ".join(f"{key} {_value(value)}" for key, value in given.items() if key != _BREAKER)
+        keys = ", ".join(f"{key} {json.dumps(value)}" for key, value in given.items() if key != _BREAKER)
         yield f"  {tool}: {keys}; {_change(final.score(0, tool), final.score(1, tool))}"
 
 
@@ -216,42 +221,3 @@ def _change(before: Score, after: Score) -> str:
         if old != new
     ]
     return ", ".join(parts) or "no change by itself"
-
-
-def block(shared: Mapping[str, object], tools: Mapping[str, Mapping[str, object]], agent: str | None) -> list[str]:
-    """The settings as JSON5 to paste: for one agent where one is named, else for all."""
-    detection = {"enabled": True, **shared}
-    lines = [f"{key}: {_value(value)}," for key, value in detection.items()]
-    where = ["tools", "loopDetection"]
-    own = ["plugins", "entries", "loopguard", "config"]
-    if agent:
-        where = ["agents", "entries", agent, *where]
-        own = [*own, "agents", agent]
-    text = ["{", *_nested(where, lines)]
-    if tools:
-        policies = [
-            f"{_key(tool)}: {{ {', '.join(f'{key}: {_value(value)}' for key, value in given.items())} }},"
-            for tool, given in tools.items()
-        ]
-        text += _nested([*own, "tools"], policies)
-    return [*text, "}"]
-
-
-def _nested(path: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The lines inside objects by these names."""
-    opened = [f"{'  ' * (depth + 1)}{_key(name)}: {{" for depth, name in enumerate(path)]
-    closed = [f"{'  ' * (depth + 1)}}}," for depth in reversed(range(len(path)))]
-    return [*opened, *(f"{'  ' * (len(path) + 1)}{line}" for line in lines), *closed]
-
-
-def _key(name: str) -> str:
-    """A key of an object: bare where it may be, else quoted."""
-    import json
-
-    return name if name.isidentifier() and name.isascii() else json.dumps(name)
-
-
-def _value(value: object) -> str:
-    import json
-
-    return json.dumps(value)

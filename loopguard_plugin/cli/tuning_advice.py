@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import Final, TypeAlias, cast
 
 from msgspec import Struct
@@ -89,7 +90,8 @@ def overlaid(
 ) -> Config:
     """A config file with these keys over it: for one agent where one is named, else for all.
 
-    Tools come before the patterns that are there, for the first match wins, and keep what those say about them.
+    Tools come before the patterns that are there, for the first match wins, and keep what those say about them. Their
+    names are no patterns, whatever is in them.
     """
     config = deepcopy(base)
     where = ("agents", "entries", agent) if agent else ()
@@ -99,7 +101,7 @@ def overlaid(
         return config
     own = _at(config, "plugins", "entries", "loopguard", "config", *(("agents", agent) if agent else ()))
     old = {name: given for name, given in cast(Config, own.get("tools") or {}).items() if isinstance(given, dict)}
-    new = {tool: {**_matching(old, tool), **given} for tool, given in tools.items()}
+    new = {escape(tool): {**_matching(old, tool), **given} for tool, given in tools.items()}
     own["tools"] = {**new, **{name: given for name, given in old.items() if name not in new}}
     return config
 
