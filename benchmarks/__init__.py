@@ -12,6 +12,7 @@ Each script asks one question and prints a Markdown table::
     python -m benchmarks.memory           what is kept per run?
     python -m benchmarks.import_time      what does importing cost?
     python -m benchmarks.replay           how fast are recorded sessions replayed?
+    python -m benchmarks.host_overhead    what is added to a call inside LangChain? (needs it installed)
     python -m benchmarks.everything       all of the above, for the README
     python -m benchmarks.where            where does the time of a call go?
     python -m benchmarks.check            does any ratio fall behind? (exit status 1 if so; needs no other guard)
