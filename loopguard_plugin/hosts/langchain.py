@@ -35,8 +35,8 @@ What this host cannot do:
 - A tool that raises ends the whole ``invoke`` in LangChain, so no model ever sees that error and it is not counted.
   Errors that do reach the model count: ``ToolException`` with ``handle_tool_error``, retries that gave up
   (``ToolRetryMiddleware``), arguments that do not validate, unknown tools.
-- Only ``SummarizationMiddleware`` compacts, before the context overflows rather than after it. Each summary arms the
-  post-compaction guard; one whose messages are all gone by the next model call goes unseen.
+- LangChain compacts before the context overflows, not after it: each summary that ``SummarizationMiddleware`` puts in
+  the place of the oldest messages arms the post-compaction guard. Other ways to shorten a history are not seen.
 - A person's message that is put into the state in the middle of a run is not noticed until the next run.
 - Tools that the model's provider runs itself never appear as calls and are not judged.
 - Of the messages that a summary replaced, a rebuilt run knows nothing.
