@@ -82,8 +82,7 @@ class _SessionReader:
         for message in row.messages:
             session.is_new(self._texts[message])
         for run_id, warning, bucket in row.buckets:
-            key = unpacked(warning) if isinstance(warning, bytes) else self._key(warning)
-            session.buckets._last[self._text(run_id), key] = bucket
+            session.buckets._last[self._text(run_id), self._key(warning)] = bucket
         for run_row in row.runs:
             run = self._run(run_row, self._texts[row.key], session, now)
             session.runs[run.run_id] = run

@@ -26,7 +26,7 @@ Digest: TypeAlias = Annotated[int, Meta(ge=0)]  # a place in the session's table
 At: TypeAlias = Annotated[int, Meta(ge=0)]  # a place in the run's table of records, or of slots
 
 KeyRow: TypeAlias = tuple[bytes | Digest | None, ...]  # a warning key: names as they are
-BucketRow: TypeAlias = tuple[Text | None, bytes | KeyRow, int]  # run id, warning key, bucket
+BucketRow: TypeAlias = tuple[Text | None, KeyRow, int]  # run id, warning key, bucket
 RecordRow: TypeAlias = tuple[Digest, Text, Digest | None, Digest | None, Count]  # key, tool, outcome, failure, marks
 PathRow: TypeAlias = tuple[Text, ...]
 CallRow: TypeAlias = tuple[Digest, Text, Text, CallKind, Rule, tuple[PathRow, ...]]  # as observe.Call

@@ -77,7 +77,7 @@ class _SessionWriter:
         text = self._text(key)
         messages = [self._text(one) for one in session._messages]
         buckets: list[BucketRow] = [
-            (None if run_id is None else self._text(run_id), self._hashable(warning), bucket)
+            (None if run_id is None else self._text(run_id), self._key(warning), bucket)
             for (run_id, warning), bucket in session.buckets._last.items()
         ]
         runs = [self._run(run, now) for run in session.runs.values()]
@@ -93,13 +93,10 @@ class _SessionWriter:
     def _maybe(self, digest: int | None) -> int | None:
         return None if digest is None else self._digests.setdefault(digest, len(self._digests))
 
-    def _hashable(self, key: Hashable) -> bytes | KeyRow:
-        return packed(key) if isinstance(key, str) else self._key(key)
-
     def _key(self, key: Hashable) -> KeyRow:
         """A warning key: names, digests and nothing else."""
         if not isinstance(key, tuple):
-            raise TypeError(f"a warning key is a tuple or a text, got {type(key).__name__}")
+            raise TypeError(f"a warning key is a tuple, got {type(key).__name__}")
         return tuple(packed(part) if isinstance(part, str) else self._maybe(part) for part in key)
 
     def _run(self, run: Run, now: float) -> RunRow:
