@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 from loguru import logger
 
@@ -17,3 +18,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # Tests that look at log lines add a sink of their own.
 logger.remove()
+
+# The scenarios that hosts share: their assertions say what they compared.
+pytest.register_assert_rewrite("scenarios")

@@ -19,6 +19,7 @@ from openai.types.responses import ResponseCompactionItem
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios
 
 from loopguard_plugin.hosts import openai_agents as host
+from loopguard_plugin.hosts._openai_runs import RUNS
 from loopguard_plugin.hosts._shared import Config
 from loopguard_plugin.hosts.openai_agents import Adapter, TurnEnded, attach
 
@@ -231,10 +232,10 @@ def test_a_run_that_waited_for_approval_goes_on() -> None:
 def test_runs_are_forgotten() -> None:
     """Nothing is kept of a run that is over."""
     gc.collect()
-    before = len(host.RUNS._runs)
+    before = len(RUNS._runs)
     run(Agent(name="a", model=scripted(LOOK, "done"), tools=list(tools(Bench()))), hooks=Adapter(ON))
     gc.collect()
-    assert len(host.RUNS._runs) == before
+    assert len(RUNS._runs) == before
 
 
 def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
