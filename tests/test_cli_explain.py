@@ -8,10 +8,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from helpers import compaction, message, settle, start, turns
+from cases import Case, read_cases
+from helpers import compaction, message, settings_of, settle, start, turns
 
 from loopguard_plugin.cli import main
-from loopguard_plugin.events import Event
+from loopguard_plugin.cli.explain import explained_event
+from loopguard_plugin.cli.walk import Walk
+from loopguard_plugin.core.guard import Guard
+from loopguard_plugin.events import Event, decode_event
+from loopguard_plugin.transcripts import Placed
 
 ROOT = Path(__file__).parents[1]
 
@@ -177,6 +182,18 @@ def test_compaction_loop(explained: Explained) -> None:
     assert listed(told, "results at events") == [6, 8, 10]
     assert "windowSize (3)" in told
     assert "the next calls of the run are watched" in explained.at(4)
+
+
+@pytest.mark.parametrize("case", read_cases("reports.jsonl", "vectors.jsonl"), ids=lambda case: case.id)
+def test_counts_are_the_guards_own(case: Case) -> None:
+    """In every recorded report and every rule's case, as many calls are named as the guard counted."""
+    settings = settings_of(case.config)
+    guard, walk = Guard(settings), Walk(settings)
+    for at, raw in enumerate(case.events):
+        event = decode_event(raw)
+        step = guard.feed(event, 0.0)
+        told = list(explained_event(walk, at, Placed(event, at + 1), step, walk.take(at, event, step), "cases"))
+        assert not [line for line in told if "the guard's own count" in line]
 
 
 def test_transcript_as_well_as_events(capsys: pytest.CaptureFixture[str]) -> None:

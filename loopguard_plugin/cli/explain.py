@@ -79,13 +79,16 @@ def _played(source: Source, settings: Settings, arguments: argparse.Namespace) -
         step = guard.feed(item.event, 0.0)
         made = walk.take(i, item.event, step)
         if i == arguments.at:
-            return list(_told(walk, i, item, step, made, source.name))
+            return list(explained_event(walk, i, item, step, made, source.name))
         i += 1
     print(f"{source.name}: has {i} events, numbered from 0; there is no event {arguments.at}", file=sys.stderr)
     return None
 
 
-def _told(walk: Walk, i: int, item: Placed, step: Step, made: Made | None, name: str) -> Iterator[str]:
+def explained_event(
+    walk: Walk, i: int, item: Placed, step: Step, made: Made | None, name: str
+) -> Iterator[str]:
+    """What there is to tell of one event, line by line. ``made``: the call that it is about; ``name``: of the file."""
     from ..events import ToolCallSettled, ToolCallStarted
     from ..report.rows import row
     from ..report.text import plain
@@ -127,15 +130,17 @@ def _spoken(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
     """A note, a block or an end."""
     from ..answers import Detector
     from ..report.rows import Action
-    from .reasons import streak
+    from .reasons import latest_failure, streak
     from .rules import reset, rule
 
     detector = Detector(str(line.detector))
     warning = line.action is Action.NOTE
     guard = detector in (Detector.REPEATED_TOOL_ERROR, Detector.COMPACTION_LOOP_PERSISTED)
     subject = made
-    if guard and run.ends:
+    if guard and run.ends and run.ends[-1][1].detector == detector:
         subject = _of_call(run, run.ends[-1][1].call_id) or made
+    elif guard and not warning:  # the turn is to end, but not before what still runs has settled
+        subject = latest_failure(run) or made
     elif not warning and run.blocks:
         subject = _of_call(run, run.blocks[-1][1].call_id) or made
     if subject is not made:
@@ -143,8 +148,11 @@ def _spoken(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
     else:
         yield "why:"
     message = walk.messages.get(line.session_key.strip())
-    for told in streak(run, subject, detector, line.count, warning=warning, message=message):
+    found, words = streak(run, subject, detector, line.count, warning=warning, message=message)
+    for told in words:
         yield f"  {told}"
+    if found != line.count:
+        yield f"  ({line.count} is the guard's own count: it differs where events came late, twice or out of place)"
     if warning and made.started is not None and made.started != line.i:
         yield f"  judged when the call started, at event {made.started}; the note comes with its result"
     if line.code == "tool_loop_persisted" or (not guard and not warning and len(run.blocks) > 1):
@@ -180,7 +188,7 @@ def _quiet(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
     if made.settlement is not None and made.settlement.error_text is not None:
         from .reasons import failures
 
-        for told in failures(run, made, walk.messages.get(line.session_key.strip())):
+        for told in failures(run, made, walk.messages.get(line.session_key.strip()))[1]:
             yield f"  {told}"
 
 

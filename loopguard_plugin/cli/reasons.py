@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..answers import Detector
+from ..events import Status
 from .walk import Made, RunWalk
 
 _LISTED: Final = 40  # events that are named one by one
+
+Told: TypeAlias = tuple[int, list[str]]  # how many were counted, and which
 
 
 def numbers(events: Iterable[int]) -> str:
@@ -48,7 +51,7 @@ def equal_outcomes(run: RunWalk, made: Made) -> tuple[list[Made], list[Made]]:
     return equal[::-1], vetoes[::-1]
 
 
-def no_progress(run: RunWalk, made: Made) -> tuple[str, ...]:
+def no_progress(run: RunWalk, made: Made) -> Told:
     """The no-progress streak that a call meets."""
     equal, vetoes = equal_outcomes(run, made)
     told = []
@@ -58,23 +61,23 @@ def no_progress(run: RunWalk, made: Made) -> tuple[str, ...]:
         told.append(f"  results at events {results(equal)}")
     if vetoes:
         told.append(f"{counted(len(vetoes), 'blocked call')} of it count too: events {numbers(v.at for v in vetoes)}")
-    told += beside(run, made)
-    return tuple(told)
+    more, words = beside(run, made)
+    return len(equal) + len(vetoes) + more, told + words
 
 
-def beside(run: RunWalk, made: Made) -> list[str]:
+def beside(run: RunWalk, made: Made) -> Told:
     """Earlier calls of the same response that count."""
     same = [one for one in run.siblings(made) if one.call.key == made.call.key]
     if not same:
-        return []
-    return [f"{counted(len(same), 'earlier call')} of the same response, taken as if it had come to nothing"]
+        return 0, []
+    return len(same), [f"{counted(len(same), 'earlier call')} of the same response, taken as if it had come to nothing"]
 
 
 def _failed(made: Made) -> bool:
     return made.settlement is not None and made.settlement.error_text is not None
 
 
-def repeats(run: RunWalk, made: Made) -> tuple[str, ...]:
+def repeats(run: RunWalk, made: Made) -> Told:
     """Every call in the history with this tool and these arguments, whatever came of it."""
     same = [one for one in run.before(made) if one.call.key == made.call.key]
     told = [
@@ -84,10 +87,11 @@ def repeats(run: RunWalk, made: Made) -> tuple[str, ...]:
     equal, _ = equal_outcomes(run, made)
     if equal:
         told.append(f"  of these the last {len(equal)} had equal results: events {results(equal)}")
-    return (*told, *beside(run, made))
+    more, words = beside(run, made)
+    return len(same) + more, told + words
 
 
-def alternation(run: RunWalk, made: Made) -> tuple[str, ...]:
+def alternation(run: RunWalk, made: Made) -> Told:
     """The two calls that take turns, up to this one."""
     before = [*run.before(made), *run.siblings(made)]
     stretch: list[Made] = []
@@ -103,10 +107,10 @@ def alternation(run: RunWalk, made: Made) -> tuple[str, ...]:
         same = len({one.outcome for one in side if not one.vetoed}) == 1
         word = "always the same result" if same else "results that changed or are missing"
         told.append(f"  {side[0].call.shown} at events {numbers(one.at for one in side)}: {word}")
-    return tuple(told)
+    return len(stretch) + 1, told
 
 
-def churn(run: RunWalk, made: Made) -> tuple[str, ...]:
+def churn(run: RunWalk, made: Made) -> Told:
     """Unbroken calls of one tool that all came to nothing in the same way."""
     stretch: list[Made] = []
     for one in reversed(run.before(made)):
@@ -123,10 +127,10 @@ def churn(run: RunWalk, made: Made) -> tuple[str, ...]:
         kinds.setdefault(one.call.key, []).append(one)
     told = [f"{counted(len(stretch), 'call')} of {made.call.shown} in a row, all with one outcome:"]
     told += [f"  the same arguments at events {numbers(one.at for one in kind)}" for kind in kinds.values()]
-    return tuple(told)
+    return len(stretch), told
 
 
-def missing_tool(run: RunWalk, made: Made) -> tuple[str, ...]:
+def missing_tool(run: RunWalk, made: Made) -> Told:
     """Calls in a row to a tool that does not exist."""
     stretch: list[Made] = []
     for one in reversed(run.before(made)):
@@ -136,13 +140,13 @@ def missing_tool(run: RunWalk, made: Made) -> tuple[str, ...]:
             break
         stretch.append(one)
     stretch.reverse()
-    return (
+    return len(stretch), [
         f"{counted(len(stretch), 'call')} in a row to {made.call.shown}, which does not exist:",
         f"  errors at events {results(stretch)}",
-    )
+    ]
 
 
-def failures(run: RunWalk, made: Made, message: int | None) -> tuple[str, ...]:
+def failures(run: RunWalk, made: Made, message: int | None) -> Told:
     """The identical failures in a row that this settlement ended."""
     stretch: list[Made] = []
     for one in sorted((one for one in run.made if one.settled is not None), key=_order, reverse=True):
@@ -156,10 +160,15 @@ def failures(run: RunWalk, made: Made, message: int | None) -> tuple[str, ...]:
             break
         stretch.append(one)
     stretch.reverse()
-    return (
+    return len(stretch), [
         f"{counted(len(stretch), 'failure')} in a row with the same tool, arguments and error:",
         f"  errors at events {results(stretch)}",
-    )
+    ]
+
+
+def latest_failure(run: RunWalk) -> Made | None:
+    """The last call in model call order that failed."""
+    return max((one for one in run.made if _failed(one)), key=_order, default=None)
 
 
 def _order(made: Made) -> tuple[int, int, int]:
@@ -167,37 +176,56 @@ def _order(made: Made) -> tuple[int, int, int]:
     return made.batch, made.index if made.index is not None else made.at, made.at
 
 
-def after_compaction(run: RunWalk, made: Made) -> tuple[str, ...]:
+def after_compaction(run: RunWalk, made: Made) -> Told:
     """The calls since the context was compacted."""
     since = run.compaction or 0
     stretch = [one for one in run.made if one.settled is not None and one.settled > since and one.settlement]
-    return (
+    return len(stretch), [
         f"the context was compacted at event {since}; after it {counted(len(stretch), 'call')}, all the same:",
         f"  results at events {results(stretch)}",
-    )
+    ]
 
 
-def exec_failures(run: RunWalk, made: Made) -> tuple[str, ...]:
-    """Commands that failed for one cause, whatever their arguments; empty where another streak is longer."""
+def exec_failures(run: RunWalk, made: Made) -> Told:
+    """Commands that failed for one cause, whatever their arguments (SPEC 6, "exec failures")."""
     if made.call.tool != "exec":
-        return ()
+        return 0, []
     stretch: list[Made] = []
+    vetoes: list[Made] = []
+    waiting: list[Made] = []  # vetoes newer than the failures so far
+    crossed = False  # a failure over other arguments was met
     for one in reversed(run.before(made)):
         if one.call.tool != "exec":
             break
-        if one.settlement is None or one.vetoed:
+        if one.vetoed:
+            waiting += [one] if one.call.key == made.call.key else []
             continue
-        failure = one.settlement.failure
-        if failure is None or (stretch and stretch[0].settlement and failure != stretch[0].settlement.failure):
+        if one.settlement is None or one.settlement.status is Status.REJECTED:
+            continue
+        if not _of_one_cause(one, stretch[0] if stretch else one):
             break
+        if one.call.key == made.call.key and crossed:
+            break
+        crossed = crossed or one.call.key != made.call.key
         stretch.append(one)
-    stretch.reverse()
-    if len(stretch) <= len(equal_outcomes(run, made)[0]):
-        return ()
-    return (
+        vetoes += waiting
+        waiting = []
+    more, words = beside(run, made)
+    told = [
         f"{counted(len(stretch), 'command')} in a row failed for one cause (times, durations and ids left aside):",
-        f"  results at events {results(stretch)}",
-    )
+        f"  results at events {results(stretch[::-1])}",
+    ]
+    if vetoes:
+        told.append(f"{counted(len(vetoes), 'blocked call')} count too: events {numbers(v.at for v in vetoes[::-1])}")
+    return len(stretch) + len(vetoes) + more, told + words
+
+
+def _of_one_cause(one: Made, newest: Made) -> bool:
+    """Whether a command failed as the newest one did, by its outcome or its failure identity."""
+    mine, other = one.settlement, newest.settlement
+    if mine is None or other is None or mine.failure is None:
+        return False
+    return mine.outcome == other.outcome or mine.failure == other.failure
 
 
 def counted(count: int, word: str) -> str:
@@ -207,7 +235,7 @@ def counted(count: int, word: str) -> str:
 
 def streak(
     run: RunWalk, made: Made, detector: Detector, count: int, *, warning: bool, message: int | None
-) -> tuple[str, ...]:
+) -> Told:
     """What was counted for a verdict of this detector about this call. ``message``: event of the last user message."""
     match detector:
         case Detector.REPEATED_TOOL_ERROR:
@@ -223,6 +251,6 @@ def streak(
         case Detector.GENERIC_REPEAT if warning:
             return repeats(run, made)
         case Detector.GENERIC_REPEAT | Detector.GLOBAL_CIRCUIT_BREAKER | Detector.KNOWN_POLL_NO_PROGRESS:
-            return exec_failures(run, made) or no_progress(run, made)
+            return max(no_progress(run, made), exec_failures(run, made), key=lambda told: told[0])
     recent = [*run.before(made), *run.siblings(made)][-count:]
-    return ("the latest calls of the run:", f"  started at events {numbers(one.at for one in recent)}")
+    return count, ["the latest calls of the run:", f"  started at events {numbers(one.at for one in recent)}"]

@@ -21,9 +21,12 @@ _MARGIN: Final = 1024  # calls of a run that are kept beyond its history: a wide
 _NOTHING: Final = (Status.SKIPPED, Status.ABORTED, Status.BLOCKED)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Made:
-    """One call. ``started`` and ``settled`` are numbers of events; ``batch`` counts the batches of its run."""
+    """One call. ``started`` and ``settled`` are numbers of events; ``batch`` counts the batches of its run.
+
+    ``vetoed``: the guard refused it; ``silent``: without a trace in the history, for it was not the one that repeats.
+    """
 
     call: Call
     call_id: str
@@ -34,6 +37,7 @@ class Made:
     settled: int | None = None
     settlement: Settlement | None = None
     vetoed: bool = False
+    silent: bool = False
 
     @property
     def at(self) -> int:
@@ -64,7 +68,7 @@ class RunWalk:
 
     def before(self, made: Made) -> list[Made]:
         """The calls of earlier batches that the history still holds when this call is judged, the oldest first."""
-        earlier = [one for one in self.made if one.batch < made.batch and _recorded(one)]
+        earlier = [one for one in self.made if one.batch < made.batch and not one.silent]
         return earlier[-self.limits.history_size :]
 
     def siblings(self, made: Made) -> list[Made]:
@@ -80,11 +84,6 @@ def same_call(one: Made, other: Made) -> bool:
     return one.call_id == other.call_id and (None in (one.index, other.index) or one.index == other.index)
 
 
-def _recorded(made: Made) -> bool:
-    """Whether a call left something in the history: of a blocked batch only the call that repeats does."""
-    return not made.vetoed or made.settlement is None
-
-
 class Walk:
     """All runs so far."""
 
@@ -92,6 +91,7 @@ class Walk:
         self._settings = settings
         self.runs: dict[tuple[str, str | None], RunWalk] = {}
         self.messages: dict[str, int] = {}  # the last user message of each session
+        self._seen: set[tuple[str, str]] = set()
 
     def run_of(self, event: Event) -> RunWalk:
         """The run of an event, made if need be."""
@@ -114,8 +114,14 @@ class Walk:
         if isinstance(event, CompactionRetry):
             run.compaction = i
         elif isinstance(event, UserMessageCommitted):
-            self.messages[event.session_key.strip()] = i
+            self._user(i, event)
         return None
+
+    def _user(self, i: int, event: UserMessageCommitted) -> None:
+        name = (event.session_key.strip(), (event.message_id or "").strip())
+        if not name[1] or name not in self._seen:
+            self._seen.add(name)
+            self.messages[name[0]] = i
 
     @staticmethod
     def _facts(i: int, run: RunWalk, facts: tuple[Fact, ...]) -> None:
@@ -128,25 +134,28 @@ class Walk:
 
 def _started(i: int, run: RunWalk, event: ToolCallStarted, step: Step) -> Made:
     batch_id, call_id = (event.batch_id or "").strip() or None, event.call_id.strip()
-    for one in reversed(run.made):
-        if batch_id is not None and (one.batch_id, one.call_id, one.index) == (batch_id, call_id, event.index):
-            return one  # published twice
     if batch_id is None or batch_id != run.batch_id:
         run.batches += 1
         run.batch_id = batch_id
         run.listed = [
-            Made(
-                observe_call(one.tool, one.args, run.limits), one.call_id.strip(), batch_id, at, run.batches, started=i
-            )
+            Made(observe_call(one.tool, one.args, run.limits), one.call_id.strip(), batch_id, at, run.batches, i)
             for at, one in enumerate(event.batch or ())
         ]
-    call = observe_call(event.tool, event.args, run.limits)
-    made = Made(call, call_id, batch_id, event.index, run.batches, started=i)
+    fresh = Made(observe_call(event.tool, event.args, run.limits), call_id, batch_id, event.index, run.batches, i)
+    if batch_id is not None:
+        known = next((one for one in reversed(run.made) if one.batch_id == batch_id and same_call(one, fresh)), None)
+        if known is not None:
+            return known  # published twice, or of a listed batch that was blocked whole
+    made = next((one for one in run.listed if same_call(one, fresh) and one not in run.made), fresh)
+    made.started = i
+    run.made.append(made)
     if is_refused(step):
         made.vetoed = True
-        if not _repeats(run, event, call):
-            made.settlement = Settlement(Status.BLOCKED)
-    run.made.append(made)
+        made.silent = not _repeats(run, made.call)
+        for other in run.listed:
+            if other not in run.made and _repeats(run, other.call):
+                other.vetoed = True
+                run.made.append(other)
     while len(run.made) > run.limits.history_size + _MARGIN:
         run.made.popleft()
     return made
@@ -157,16 +166,12 @@ def is_refused(step: Step) -> bool:
     return step.error is not None or type(step.answer).__name__ == "Blocked"
 
 
-def _repeats(run: RunWalk, event: ToolCallStarted, call: Call) -> bool:
+def _repeats(run: RunWalk, call: Call) -> bool:
     """Whether a blocked call is the one that repeats, or the same as it: only these leave a veto."""
     if not run.blocks:
         return False
     culprit = run.blocks[-1][1].call_id
-    if culprit == event.call_id.strip():
-        return True
-    if any(one.call_id == culprit and one.call.key == call.key for one in run.listed):
-        return True
-    return any(one.call_id == culprit and one.call.key == call.key for one in reversed(run.made))
+    return any(one.call_id == culprit and one.call.key == call.key for one in (*run.listed, *reversed(run.made)))
 
 
 def _settled(i: int, run: RunWalk, event: ToolCallSettled) -> Made:
