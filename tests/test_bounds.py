@@ -201,6 +201,7 @@ def test_no_content_is_kept_after_its_digest() -> None:
     ]
     run = guard._sessions.find("s", "r")
     assert run is not None
+    assert run.errors is not None
     assert len(run.errors.text) <= 300
 
 

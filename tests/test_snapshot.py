@@ -26,7 +26,7 @@ from loopguard_plugin.core.post_compaction import CompactionWindow
 from loopguard_plugin.core.precedence import Loop
 from loopguard_plugin.core.record import Record
 from loopguard_plugin.core.repeated_errors import RepeatedErrors
-from loopguard_plugin.core.run import Run
+from loopguard_plugin.core.run import Leftovers, Run
 from loopguard_plugin.core.sessions import Session, Sessions
 from loopguard_plugin.core.snapshot import MARK, VERSION
 from loopguard_plugin.core.streaks.cycle import Cycles
@@ -424,9 +424,10 @@ WRITTEN: dict[type, set[str]] = {
     Buckets: {"_last"},
     Run: {
         *("agent_id", "all_calls", "armings", "batch", "calls", "calls_before", "continued", "ending", "errors"),
-        *("history", "last_seen", "loose", "orphans", "parked", "previous", "remembered", "run_id", "session_key"),
-        *("spent", "told", "window", "would"),
+        *("history", "last_seen", "left", "loose", "parked", "previous", "run_id", "session_key", "spent", "told"),
+        "window",
     },
+    Leftovers: {"orphans", "remembered", "would"},
     Batch: {
         *("admitted", "arrivals", "batch_id", "culprit", "foreign", "held", "owed", "raised", "refusal", "running"),
         "slots",

@@ -181,9 +181,11 @@ class Batch(Struct, eq=False):
         slot.state = RUNNING
         slot.record = record
         self.running += 1
+        self.record(record)
+
+    def record(self, record: Record) -> None:
+        """A call of this batch is made, and stands before those that are judged later."""
         self.arrivals.append(record)
-        if self.by_id is None:
-            return  # the first one: nobody has been judged beside it
         if self.projection is not None:
             self.projection.add(record.key, record.tool)
         if self.shadow is not None:

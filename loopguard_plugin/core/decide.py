@@ -189,7 +189,7 @@ def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact])
 
 def _observe(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]) -> None:
     """Observe mode: only say what would have been done, a second time and later no oftener than notes may come."""
-    first = ("ends" if terminal else "blocks") not in run.would
+    first = not run.observed("ends" if terminal else "blocks")
     if not run.buckets.spend(run.run_id, ("observed", loop.detector, slot.call.key), loop.count) and not first:
         return
     if terminal:

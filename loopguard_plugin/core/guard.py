@@ -152,7 +152,8 @@ class Guard:
             fresh = not run.batch.running and not run.loose
         else:
             batch_id = batch_id.strip() or None
-            fresh = batch_id != run.batch.batch_id and batch_id != run.previous.batch_id and not run.remembered
+            fresh = batch_id != run.batch.batch_id and batch_id != run.previous.batch_id
+            fresh = fresh and (run.left is None or not run.left.remembered)
         if fresh and event.continues is None and (not event.batch or _is_alone(event)):
             slot = begin(run, batch_id, call_id, index, observe_call(event.tool, event.args, run.limits), facts)
         else:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
-from .record import GONE, MUTATED, VETO, Record
+from .record import FAILED, GONE, MUTATED, VETO, Record
 from .streaks.churn import Churn
 from .streaks.cycle import Cycles
 from .streaks.error_cascade import ErrorCascade
@@ -21,6 +21,8 @@ from .streaks.exec_failures import ExecFailures
 from .streaks.no_progress import NoProgress
 from .streaks.ping_pong import Alternation, PingPong
 from .streaks.unknown_tool import UnknownTool
+
+SHORT: Final = 64  # calls of a window that is kept in a list
 
 
 class HasRecords(Protocol):
@@ -48,10 +50,11 @@ class History:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.records: deque[Record] = deque()
+        # An empty deque takes as much as forty records; a short list loses its first element just as quickly.
+        self.records: deque[Record] | list[Record] = [] if size <= SHORT else deque()
         # Newest record of each call; the streak of a call is kept only from its second record on.
         self.newest: dict[int, Record] = {}
-        self._lines: dict[int, NoProgress] = {}
+        self._lines: dict[int, NoProgress] | None = None
         self._ping_pong = PingPong()
         self._tails: Tails | None = None  # made when something fails or changes nothing for the first time
         # Whether a streak over a tool's unbroken records is under way, or a wider pattern is asked for: ordinary
@@ -101,12 +104,15 @@ class History:
         if self.busy or record.marks or record.failure is not None:
             self._stir(record)
         if len(records) > self.size:
-            self._forget(records.popleft())
+            self._forget()
 
     def _repeat(self, key: int, record: Record) -> None:
-        line = self._lines.get(key)
+        lines = self._lines
+        if lines is None:
+            lines = self._lines = {}
+        line = lines.get(key)
         if line is None:
-            line = self._lines[key] = NoProgress(self.newest[key])
+            line = lines[key] = NoProgress(self.newest[key])
         line.add(record)
 
     def _stir(self, record: Record) -> None:
@@ -124,20 +130,24 @@ class History:
         self.stirred = wide or (self._tails is not None and self._tails.under_way())
         self.busy = self.stirred or self._since is not None
 
-    def _forget(self, record: Record) -> None:
+    def _forget(self) -> None:
+        """The oldest record leaves the window."""
+        records = self.records
+        record = records.pop(0) if type(records) is list else records.popleft()  # type: ignore[union-attr]  # a deque
         key = record.key
         if record.outcome is None:
             record.marks |= GONE  # a late result must not be filled in
-        if self.newest[key] is not record:
-            self._lines[key].forget()
+        lines = self._lines
+        if lines is not None and key in lines:
+            lines[key].forget()
+            if self.newest[key] is record:
+                del self.newest[key], lines[key]
         else:
             del self.newest[key]
-            if key in self._lines:
-                del self._lines[key]
-        if self._ping_pong.length > len(self.records):
+        if self._ping_pong.length > len(records):
             self._ping_pong.forget(record)
         if self.busy:
-            if self._since is not None and self._since.calls > len(self.records):
+            if self._since is not None and self._since.calls > len(records):
                 self._since.forget(key)
             if self._tails is not None:
                 self._tails.forget(record)
@@ -145,17 +155,19 @@ class History:
     def resize(self, size: int) -> None:
         """Another ``historySize`` while the run is open: the newest calls stay."""
         self.size = size
+        if size > SHORT and type(self.records) is list:
+            self.records = deque(self.records)
         while len(self.records) > size:
-            self._forget(self.records.popleft())
+            self._forget()
 
     def make_room(self, beside: int) -> None:
         """So many calls of their own stand beside the window while a batch is open, and count as in it."""
         while self.records and len(self.records) + beside > self.size:
-            self._forget(self.records.popleft())
+            self._forget()
 
     def refill(self, record: Record) -> None:
         """A record in the window, not the newest perhaps, got its outcome after its batch had ended."""
-        line = self._lines.get(record.key)
+        line = self._line(record.key)
         if line is not None:
             line.rebuild()
         self._ping_pong.rebuild(self.records)
@@ -178,14 +190,18 @@ class History:
             self._since = since
             self._note_stir()
 
+    def _line(self, key: int) -> NoProgress | None:
+        """The streak of a call that was made more than once."""
+        return self._lines.get(key) if self._lines is not None else None
+
     def recent(self, key: int) -> int:
         """How many calls of the window are this call, whatever came of them."""
-        line = self._lines.get(key)
+        line = self._line(key)
         return len(line.records) if line is not None else int(key in self.newest)
 
     def no_progress(self, key: int) -> tuple[int, int | None]:
         """The no-progress streak of a call, and the outcome that its calls share (None: vetoes alone)."""
-        line = self._lines.get(key)
+        line = self._line(key)
         if line is not None:
             return line.count, line.outcome
         only = self.newest.get(key)
@@ -200,8 +216,11 @@ class History:
 
     def failing(self, key: int) -> bool:
         """Whether the outcome that the no-progress streak of a call shares is a failure."""
-        line = self._lines.get(key)
-        return line is not None and line.failing
+        line = self._line(key)
+        if line is not None:
+            return line.failing
+        only = self.newest.get(key)
+        return only is not None and (only.failure is not None or only.marks & FAILED != 0)
 
     def exec_failures(self, key: int, projection: Projection | None) -> int:
         """The streak of exec failures that a call with these arguments would meet."""
@@ -314,6 +333,7 @@ def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Recor
     surplus = max(0, -room)
     mixed = History(sys.maxsize)  # trimmed here; siblings push nothing out
     mixed.cycles, mixed.cascade = history.cycles, history.cascade
+    mixed._note_stir()
     for record in list(history.records)[-room:] if room > 0 else []:
         mixed.add(copy_of(record))
     for record in arrivals:

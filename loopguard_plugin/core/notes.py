@@ -17,11 +17,13 @@ class Buckets:
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str | None, Hashable], int] = {}
+        self._last: dict[tuple[str | None, Hashable], int] | None = None
 
     def spend(self, run_id: str | None, key: Hashable, count: int) -> bool:
         """Whether a warning of this count may be emitted now; if so, it counts as emitted."""
         bucket = count // BUCKET
+        if self._last is None:
+            self._last = {}
         last = self._last.get((run_id, key))
         if last is not None and bucket <= last:
             return False
@@ -32,8 +34,8 @@ class Buckets:
 
     def forget(self, run_id: str | None) -> None:
         """A run ended: another one of the same name starts afresh."""
-        for known in [known for known in self._last if known[0] == run_id]:
-            del self._last[known]
+        if self._last is not None:
+            self._last = {name: bucket for name, bucket in self._last.items() if name[0] != run_id}
 
 
 def append_note(value: object, note: str) -> object:

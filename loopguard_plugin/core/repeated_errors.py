@@ -19,10 +19,6 @@ class RepeatedErrors:
     __slots__ = ("count", "key", "outcome", "shown", "text")
 
     def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """A fresh count."""
         self.count = 0
         self.key = 0
         self.outcome: int | None = None

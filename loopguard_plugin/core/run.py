@@ -30,14 +30,29 @@ class Place(TypedDict):
     agent_id: str | None
 
 
+class Leftovers:
+    """What a run keeps that most runs never have.
+
+    ``remembered``: open and blocked calls of ended batches; ``orphans``: calls whose start was never seen; ``would``:
+    how many notes, blocks and ends observe mode left undone.
+    """
+
+    __slots__ = ("orphans", "remembered", "would")
+
+    def __init__(self) -> None:
+        self.remembered: dict[Name, Slot] = {}
+        self.orphans: dict[Name, Slot] = {}
+        self.would: dict[str, int] = {}
+
+
 class Run:
     """What the guard knows of one run.
 
     ``limits`` are what ``settings`` come to for the run's agent. ``buckets`` are the session's. ``ending``: what last
-    ended its turn. ``alone``: the only call of the current batch, while it runs. ``calls`` are keys of the latest
-    calls, where the history does not have them. ``spent``: the recovery allowance is; ``told``: that calls never
-    settled; ``capped``: a ceiling is set; ``loose``: a call is open in a batch that has ended, or was blocked.
-    ``would``: what observe mode left undone.
+    ended its turn. ``errors``: the streak of failures, if there is one. ``alone``: the only call of the current
+    batch, while it runs. ``calls`` are keys of the latest calls, where the history does not have them. ``spent``: the
+    recovery allowance is; ``told``: that calls never settled; ``capped``: a ceiling is set; ``loose``: a call is open
+    in a batch that has ended, or was blocked.
     """
 
     __slots__ = (
@@ -55,19 +70,17 @@ class Run:
         "errors",
         "history",
         "last_seen",
+        "left",
         "limits",
         "loose",
-        "orphans",
         "parked",
         "previous",
-        "remembered",
         "run_id",
         "session_key",
         "settings",
         "spent",
         "told",
         "window",
-        "would",
     )
 
     def __init__(self, session_key: str, run_id: str | None, buckets: Buckets) -> None:
@@ -82,19 +95,17 @@ class Run:
         self.batch = Batch(None)
         self.previous = self.batch
         self.alone: Slot | None = None
-        self.remembered: dict[Name, Slot] = {}
-        self.orphans: dict[Name, Slot] = {}
+        self.left: Leftovers | None = None
         self.history: History | None = None
-        self.errors = RepeatedErrors()
+        self.errors: RepeatedErrors | None = None
         self.window: CompactionWindow | None = None
         self.armings = 0
-        self.calls: list[int] = []
+        self.calls: list[int] | None = None
         self.spent = False
         self.told = False
         self.capped = False
         self.loose = False
         self.all_calls = self.calls_before = 0
-        self.would: dict[str, int] = {}
         self.continued = False
         self.ending: Ending | None = None
 
@@ -108,14 +119,14 @@ class Run:
             for one in (batch, previous):
                 if one.batch_id is None and one.slots and one.slots[0].call_id == call_id and one.slots[0].open:
                     return one.slots[0]
-            alone = self.remembered.get((None, call_id, None))
+            alone = self.left.remembered.get((None, call_id, None)) if self.left is not None else None
             return alone if alone is not None and alone.open else None
         known = batch.find(call_id, index, fresh=True) if batch_id == batch.batch_id else None
         if known is None and batch_id == previous.batch_id:
             known = previous.find(call_id, index, fresh=True)
             if known is not None and known.state is LISTED:
                 known = None
-        if known is None and self.remembered:
+        if known is None:
             known = self._recall(call_id, batch_id, index)
         return known
 
@@ -128,7 +139,7 @@ class Run:
                 if slot is not None and (slot.open or batch_id is not None):
                     return slot
                 settled = settled or slot
-        for memory in (self.remembered, self.orphans):
+        for memory in () if self.left is None else (self.left.remembered, self.left.orphans):
             for (its_batch, its_call, _), slot in reversed(memory.items()):
                 if its_call == call_id and (batch_id is None or its_batch == batch_id) and slot_is_at(slot, index):
                     if slot.open or batch_id is not None:
@@ -137,7 +148,7 @@ class Run:
         return settled
 
     def _recall(self, call_id: str, batch_id: str, index: int | None) -> Slot | None:
-        for (its_batch, its_call, _), slot in reversed(self.remembered.items()):
+        for (its_batch, its_call, _), slot in reversed(self.remembered().items()):
             if its_call == call_id and its_batch == batch_id and slot_is_at(slot, index):
                 return slot
         return None
@@ -165,17 +176,27 @@ class Run:
                 return batch
         return None
 
+    def leftovers(self) -> Leftovers:
+        """What the run keeps beyond the ordinary, made when there is something."""
+        if self.left is None:
+            self.left = Leftovers()
+        return self.left
+
+    def remembered(self) -> dict[Name, Slot]:
+        """Calls that are kept beyond their batch, by name."""
+        return {} if self.left is None else self.left.remembered
+
     def remember(self, batch_id: str | None, slot: Slot) -> None:
         """Keep a call beyond its batch: the newest of those that were open or blocked when it ended."""
-        _keep(self.remembered, batch_id, slot)
+        _keep(self.leftovers().remembered, batch_id, slot)
 
     def count_open(self) -> None:
         """Note whether a call is open beyond the current batch, or blocked in it: then its start may come again."""
-        self.loose = self.batch.closed or any(slot.open for slot in self.remembered.values())
+        self.loose = self.batch.closed or any(slot.open for slot in self.remembered().values())
 
     def remember_orphan(self, batch_id: str | None, slot: Slot) -> None:
         """Keep a call whose start was never seen: the newest of them."""
-        _keep(self.orphans, batch_id, slot)
+        _keep(self.leftovers().orphans, batch_id, slot)
 
     def wants_outcomes(self) -> bool:
         """Whether anything compares outcomes of calls that worked."""
@@ -208,13 +229,13 @@ class Run:
     def latest_calls(self) -> list[int]:
         """Keys of the latest calls: out of the history where there is one that reaches back far enough."""
         if self.history is None or self.history.size < BEFORE:
-            return self.calls[-BEFORE:]
+            return (self.calls or [])[-BEFORE:]
         records = [*self.history.records, *self.batch.arrivals]
         return [record.key for record in records if not record.marks & VETO][-BEFORE:]
 
     def new_input(self) -> None:
         """A user message of whatever kind: error streaks and the turn's calls are counted afresh."""
-        self.errors.clear()
+        self.errors = None
         self.ending = None
         self.calls_before = self.all_calls
 
@@ -236,12 +257,12 @@ class Run:
         if self.continued:
             return
         self.continued = True
-        if old is not None and old is not self and old.errors.count and not self.errors.count:
-            self.errors, old.errors = old.errors, self.errors
+        if old is not None and old is not self and self.errors is None:
+            self.errors, old.errors = old.errors, None
 
     def open_calls(self) -> int:
         """How many calls of this run are known to have started and not to have settled."""
-        return self.batch.running + sum(slot.state is RUNNING for slot in self.remembered.values())
+        return self.batch.running + sum(slot.state is RUNNING for slot in self.remembered().values())
 
     @property
     def turn_calls(self) -> int:
@@ -252,19 +273,27 @@ class Run:
         """A call was let through, or a settlement shows that it was made."""
         self.all_calls += 1
         if self.history is None or self.history.size < BEFORE:
-            self.calls.append(key)
-            if len(self.calls) >= CALLS:
-                del self.calls[:BEFORE]
+            calls = self.calls
+            if calls is None:
+                calls = self.calls = []
+            calls.append(key)
+            if len(calls) >= CALLS:
+                del calls[:BEFORE]
 
     def count_observed(self, what: str) -> None:
         """One more of the ``notes``, ``blocks`` or ``ends`` that observe mode left undone."""
-        self.would[what] = self.would.get(what, 0) + 1
+        would = self.leftovers().would
+        would[what] = would.get(what, 0) + 1
+
+    def observed(self, what: str) -> int:
+        """How many of the ``notes``, ``blocks`` or ``ends`` observe mode left undone."""
+        return 0 if self.left is None else self.left.would.get(what, 0)
 
     def summary(self) -> RunSummary | None:
         """What observe mode left undone in this run, if anything."""
-        if not self.would:
+        notes, blocks, ends = map(self.observed, ("notes", "blocks", "ends"))
+        if not notes + blocks + ends:
             return None
-        notes, blocks, ends = (self.would.get(what, 0) for what in ("notes", "blocks", "ends"))
         return RunSummary(**self.place(), notes=notes, blocks=blocks, ends=ends)
 
     def place(self) -> Place:

@@ -23,15 +23,18 @@ class Session:
     def __init__(self) -> None:
         self.runs: dict[str | None, Run] = {}
         self.buckets = Buckets()
-        self._messages: dict[str, None] = {}
+        self._messages: dict[str, None] | None = None
 
     def is_new(self, message_id: str) -> bool:
         """Whether a user message was not seen before; it is from now on."""
-        if message_id in self._messages:
+        messages = self._messages
+        if messages is None:
+            messages = self._messages = {}
+        if message_id in messages:
             return False
-        if len(self._messages) >= MESSAGES:
-            del self._messages[next(iter(self._messages))]
-        self._messages[message_id] = None
+        if len(messages) >= MESSAGES:
+            del messages[next(iter(messages))]
+        messages[message_id] = None
         return True
 
 

@@ -16,7 +16,7 @@ from .observe import Settlement
 from .post_compaction import CompactionWindow
 from .precedence import Loop
 from .record import FAILED, GONE, MUTATED, REJECTED, UNCHANGED, UNKNOWN, VETO, Record
-from .repeated_errors import RETRIES
+from .repeated_errors import RETRIES, RepeatedErrors
 from .run import REMEMBERED, Run
 
 _NOTHING: Final = frozenset((Status.SKIPPED, Status.ABORTED, Status.BLOCKED))  # no outcome, neither count nor reset
@@ -32,7 +32,7 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
         batch.running -= 1
     elif settlement.status not in _NOTHING:  # listed, and settled without a start
         slot.record = Record(slot.call.key, slot.call.tool)
-        batch.arrivals.append(slot.record)
+        batch.record(slot.record)
     slot.state = SETTLED
     if run.armings:
         slot.armed_at = run.armings
@@ -73,6 +73,7 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact])
         _own_record(run, slot)
     elif record.outcome is not None and run.history is not None:
         run.history.refill(record)
+        run.batch.shadow = None
     run.count_open()
     _owe(run, slot, ending, facts)
 
@@ -180,14 +181,12 @@ def _warn(run: Run, slot: Slot, warning: Loop, facts: list[Fact]) -> None:
 def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> Ending | None:
     """A call's outcome takes effect, in model call order; answers the error that it makes due."""
     record = slot.record
-    errors = run.errors
     if settlement.status is _OK:
         if record is not None:
             record.outcome = settlement.outcome
             if settlement.failure is not None or settlement.unchanged or run.limits.policies:
                 _mark_success(run, slot, record, settlement)
-        if errors.count:
-            errors.clear()
+        run.errors = None
         if run.window is None:
             return None
         ending = None
@@ -198,9 +197,13 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
         if record is not None:
             _mark_failure(record, settlement)
         ending = None
-        count = errors.fail(slot.call, settlement)
+        if run.errors is None:
+            run.errors = RepeatedErrors()
+        count = run.errors.fail(slot.call, settlement)
         if count > _retries(run, slot):
-            ending = _ending_of(run, slot, Code.REPEATED_TOOL_ERROR, Detector.REPEATED_TOOL_ERROR, count)
+            message = wording.repeated_error(slot.call.shown, count, run.errors.text)
+            code, detector = Code.REPEATED_TOOL_ERROR, Detector.REPEATED_TOOL_ERROR
+            ending = _ending_of(slot, code, detector, count, message)
     if run.window is not None and slot.armed_at == run.armings and run.limits.post_compaction:
         persisted = _watch(run, run.window, slot, settlement, facts)
         ending = ending or persisted
@@ -247,22 +250,17 @@ def _watch(
         return None
     run.window = None
     if window.persisted:
-        return _ending_of(
-            run, slot, Code.COMPACTION_LOOP_PERSISTED, Detector.COMPACTION_LOOP_PERSISTED, window.size
-        )
+        message = wording.compaction_persisted(slot.call.shown, window.size)
+        code, detector = Code.COMPACTION_LOOP_PERSISTED, Detector.COMPACTION_LOOP_PERSISTED
+        return _ending_of(slot, code, detector, window.size, message)
     facts.append(
         WindowClosed(**run.place(), tool_calls=window.seen, pre_compaction_repeats=window.repeats)
     )
     return None
 
 
-def _ending_of(run: Run, slot: Slot, code: Code, detector: Detector, count: int) -> Ending:
-    shown = slot.call.shown
-    if code is Code.REPEATED_TOOL_ERROR:
-        message = wording.repeated_error(shown, count, run.errors.text)
-    else:
-        message = wording.compaction_persisted(shown, count)
-    return Ending(code, detector, count, shown, slot.call_id, message)
+def _ending_of(slot: Slot, code: Code, detector: Detector, count: int, message: str) -> Ending:
+    return Ending(code, detector, count, slot.call.shown, slot.call_id, message)
 
 
 def end_open(run: Run, batch: Batch, facts: list[Fact]) -> Ending | None:

@@ -15,7 +15,6 @@ from ..record import Record
 from ..repeated_errors import RepeatedErrors
 from ..run import Run
 from ..sessions import PARKED_SECONDS, Session, Sessions
-from ..streaks.no_progress import NoProgress
 from .rows import (
     BatchRow,
     CallRow,
@@ -81,8 +80,10 @@ class _SessionReader:
         session = Session()
         for message in row.messages:
             session.is_new(self._texts[message])
-        for run_id, warning, bucket in row.buckets:
-            session.buckets._last[self._text(run_id), self._key(warning)] = bucket
+        if row.buckets:
+            session.buckets._last = {
+                (self._text(run_id), self._key(warning)): bucket for run_id, warning, bucket in row.buckets
+            }
         for run_row in row.runs:
             run = self._run(run_row, self._texts[row.key], session, now)
             session.runs[run.run_id] = run
@@ -121,14 +122,15 @@ class _SessionReader:
         if row.history is not None:
             run.history = self._history(row.history)
         if row.errors is not None:
-            self._errors(run.errors, row.errors)
+            run.errors = self._errors(row.errors)
         if row.window is not None:
             run.window = self._window(row.window)
         run.armings = row.armings
-        run.calls = [digests[key] for key in row.calls]
+        run.calls = [digests[key] for key in row.calls] or None
         run.spent, run.told, run.loose, run.continued = row.spent, row.told, row.loose, row.continued
         run.all_calls, run.calls_before = row.all_calls, row.all_calls - row.turn_calls
-        run.would = row.would
+        if row.would:
+            run.leftovers().would.update(row.would)
         run.ending = self._ending(row.ending)
         return run
 
@@ -198,10 +200,12 @@ class _SessionReader:
     def _loop(self, row: LoopRow | None) -> Loop | None:
         return None if row is None else Loop(row[0], row[1], row[2], self._key(row[3]))
 
-    def _errors(self, errors: RepeatedErrors, row: ErrorsRow) -> None:
+    def _errors(self, row: ErrorsRow) -> RepeatedErrors:
+        errors = RepeatedErrors()
         count, key, outcome, shown, text = row
         errors.count, errors.key, errors.outcome = count, self._digests[key], self._maybe(outcome)
         errors.shown, errors.text = self._texts[shown], self._texts[text]
+        return errors
 
     def _window(self, row: WindowRow) -> CompactionWindow:
         window = CompactionWindow(row.size, (self._digests[key] for key in row.before))
@@ -222,12 +226,6 @@ class _SessionReader:
         if history._since is not None:
             for record in window[row.window - (row.since or 0) :]:
                 history._since.add(record.key)
-        for at, failing in row.lines:  # made with a second record, and outlives it
-            key = self._digests[at]
-            line = history._lines.get(key)
-            if line is None:
-                line = history._lines[key] = NoProgress(history.newest[key])
-            line.failing = failing
         history.widen(cycle=row.cycles is not None, error_cascade=row.cascade is not None)
         if row.cycles is not None and history.cycles is not None:
             history.cycles._units.extend(self._units(row.cycles))

@@ -86,14 +86,12 @@ class BatchRow(Struct, frozen=True, array_like=True, gc=False):
 class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
     """A history. The first ``window`` records of the run are its window; streaks over them are made anew.
 
-    ``since``: how many of the newest came after the last change; ``lines``: whether the outcome that a call shares with
-    its like is a failure, where the window does not tell.
+    ``since``: how many of the newest came after the last change.
     """
 
     size: Annotated[int, Meta(ge=1)]
     window: Count
     since: Count | None
-    lines: list[tuple[Digest, bool]]
     cycles: CyclesRow | None
     cascade: tuple[Count, list[Text]] | None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from operator import itemgetter
 from typing import Final
 
 from ..batch import Batch, Ending, Note, Refusal, Slot
@@ -75,10 +74,10 @@ class _SessionWriter:
 
     def session(self, key: str, session: Session, now: float) -> SessionRow:
         text = self._text(key)
-        messages = [self._text(one) for one in session._messages]
+        messages = [self._text(one) for one in session._messages or ()]
         buckets: list[BucketRow] = [
             (None if run_id is None else self._text(run_id), self._key(warning), bucket)
-            for (run_id, warning), bucket in session.buckets._last.items()
+            for (run_id, warning), bucket in (session.buckets._last or {}).items()
         ]
         runs = [self._run(run, now) for run in session.runs.values()]
         digests = b"".join(digest.to_bytes(16, "big") for digest in self._digests)
@@ -113,19 +112,19 @@ class _SessionWriter:
             slots=self._slot_rows,
             batch=self._batch(run.batch),
             previous=None if run.previous is run.batch else self._batch(run.previous),
-            remembered=self._memory(run.remembered),
-            orphans=self._memory(run.orphans),
+            remembered=self._memory(run.remembered()),
+            orphans=self._memory({} if run.left is None else run.left.orphans),
             history=None if run.history is None else self._history(run.history),
             errors=self._errors(run.errors),
             window=None if run.window is None else self._window(run.window),
             armings=run.armings,
-            calls=[self._digest(key) for key in run.calls[-BEFORE:]],
+            calls=[self._digest(key) for key in run.calls or ()[-BEFORE:]],
             spent=run.spent,
             told=run.told,
             loose=run.loose,
             all_calls=run.all_calls,
             turn_calls=run.turn_calls,
-            would=run.would,
+            would={} if run.left is None else run.left.would,
             continued=run.continued,
             ending=self._ending(run.ending),
         )
@@ -212,8 +211,8 @@ class _SessionWriter:
     def _loop(self, one: Loop | None) -> LoopRow | None:
         return None if one is None else (one.level, one.detector, one.count, self._key(one.key))
 
-    def _errors(self, errors: RepeatedErrors) -> ErrorsRow | None:
-        if not errors.count:
+    def _errors(self, errors: RepeatedErrors | None) -> ErrorsRow | None:
+        if errors is None:
             return None
         shown, text = self._text(errors.shown), self._text(errors.text)
         return errors.count, self._digest(errors.key), self._maybe(errors.outcome), shown, text
@@ -235,11 +234,6 @@ class _SessionWriter:
             size=_bounded(history.size),
             window=len(history.records),
             since=None if history._since is None else history._since.calls,
-            lines=[
-                (self._digest(key), line.failing)
-                for key, line in sorted(history._lines.items(), key=itemgetter(0))
-                if line.failing or len(line.records) == 1
-            ],
             cycles=None if history.cycles is None else self._cycles(history.cycles),
             cascade=None if history.cascade is None else (history.cascade._units, tools),
         )

@@ -59,6 +59,7 @@ class NoProgress:
                 return
             vetoes += record.marks & VETO
         self.outcome = None
+        self.failing = False
         self.count = vetoes
 
     def rebuild(self) -> None:
@@ -67,5 +68,6 @@ class NoProgress:
         self.records = deque()
         self.count = self._before = 0
         self.outcome = None
+        self.failing = False
         for record in records:
             self.add(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -68,7 +68,7 @@ class PingPong:
         self.length = 0  # records of the window in the alternation, at its end
         self._sides: dict[int, Side] | None = None
 
-    def add(self, record: Record, records: deque[Record]) -> None:
+    def add(self, record: Record, records: Sequence[Record]) -> None:
         """The next record; ``records`` is the window without it.
 
         Nothing changes where the length is two and the record is neither of the two: then this need not be called.
@@ -97,7 +97,7 @@ class PingPong:
         elif self._sides is not None:
             self._sides[record.key].forget(record)
 
-    def rebuild(self, records: deque[Record]) -> None:
+    def rebuild(self, records: Sequence[Record]) -> None:
         """A record of the alternation got its outcome."""
         if self._sides is None:
             return
@@ -106,13 +106,13 @@ class PingPong:
         for record in tail[2:]:
             self._sides[record.key].add(record)
 
-    def tail(self, records: deque[Record]) -> Alternation:
+    def tail(self, records: Sequence[Record]) -> Alternation:
         """How the window ends."""
         if self.length > 1:
             return Alternation(records[-1].key, records[-2].key, self.length)
         return Alternation(records[-1].key if records else None, None, self.length)
 
-    def evidence(self, records: deque[Record]) -> bool:
+    def evidence(self, records: Sequence[Record]) -> bool:
         """Whether each side has outcomes for all calls that ran, and each side's are all equal."""
         if self.length < 2:
             return False
