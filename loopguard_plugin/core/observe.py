@@ -10,7 +10,7 @@ import functools
 from typing import Final
 
 from msgspec import Struct, structs
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
 from ..events import Status, ToolCallSettled
 from ..settings import ResolvedSettings
@@ -129,7 +129,11 @@ def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -
     if type(result) is str and event.error is None and (status is None or status is _OK):
         rule = call.rule  # the most frequent settlement by far: a text that only its digest stands for
         if event.outcome_identity is None and rule is not _POLL and rule is not _LOG:
-            return Settlement(_OK, text_digest(result, _WHOLE_TEXT)) if want_outcome else _WORKED
+            if not want_outcome:
+                return _WORKED
+            if "<" in result or not result.isascii():
+                return Settlement(_OK, text_digest(result, _WHOLE_TEXT))
+            return Settlement(_OK, xxh3_128_intdigest(result.encode(), _WHOLE_TEXT))  # text_digest(), in one step
     try:
         return _observe(event, call.rule, want_outcome)
     except Exception:  # objects of a framework may raise in anything that they are asked

@@ -96,7 +96,8 @@ def limit_reached(count: int) -> str:
 
 def repeated_error(tool: str, count: int, text: str) -> str:
     """Why the turn ends after identical failures (SPEC 4). ``text``: the last error, shortened already."""
-    error = f" Last error: {text}" if text else ""
+    stop = "" if text[-1:] in (".", "!", "?", "…") else "."
+    error = f" Last error: {text}{stop}" if text else ""
     return (
         f"[loopguard] The turn was ended: {name(tool)} failed {count} times in a row with the same arguments and the "
         f"same error.{error} Check the arguments of the call, or switch to a model with native tool calling."
