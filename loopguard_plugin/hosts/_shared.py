@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from .. import logs
-from ..answers import PROCEED, Blocked, Deliver, Proceed
+from ..answers import PROCEED, Answer, Blocked, Deliver, Proceed
 from ..composition import plain_answer
 from ..core.notes import append_note
 from ..errors import TurnEndingError
@@ -157,13 +157,13 @@ class Calls:
         message_id: str | None = None,
     ) -> None:
         """A user message entered the transcript."""
-        self._feed(
+        self.feed(
             UserMessageCommitted(session_key=session, run_id=run, agent_id=agent, kind=kind, message_id=message_id)
         )
 
     def compacted(self, session: str, *, run: str | None = None, agent: str | None = None) -> None:
         """The host compacted the context and is about to ask the model again."""
-        self._feed(CompactionRetry(session_key=session, run_id=run, agent_id=agent))
+        self.feed(CompactionRetry(session_key=session, run_id=run, agent_id=agent))
 
     def starts(
         self,
@@ -187,7 +187,7 @@ class Calls:
 
     def start(self, event: ToolCallStarted) -> tuple[Proceed | Blocked, TurnEndingError | None]:
         """One start, for hosts that see calls one by one."""
-        answer, error = self._feed(event)
+        answer, error = self.feed(event)
         return (answer if isinstance(answer, (Proceed, Blocked)) else PROCEED), error
 
     def settle(
@@ -221,7 +221,7 @@ class Calls:
             args=args,
             deliverable=deliverable,
         )
-        answer, ended = self._feed(event)
+        answer, ended = self.feed(event)
         return Settled(answer if isinstance(answer, Deliver) else Deliver(result=result, error=error), ended)
 
     def ended(self, session: str, run: str | None = None) -> TurnEndingError | None:
@@ -241,7 +241,8 @@ class Calls:
         except Exception as error:
             report_failure(error, "end_run")
 
-    def _feed(self, event: Event) -> tuple[object, TurnEndingError | None]:
+    def feed(self, event: Event) -> tuple[Answer, TurnEndingError | None]:
+        """One event of any kind: what it is answered, and the error if the turn ends."""
         try:
             with self._lock:
                 return self.guard.feed(event), None

@@ -1,0 +1,224 @@
+"""Claude Code's hook events as the guard's events, and its answers as hook output; shared by hook and SDK.
+
+Light on purpose: the hook is a process of its own for every event. Payloads are JSON objects as Claude Code writes
+them on standard input, answers are those that it reads; an empty one says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, field
+
+from ..answers import Answer, Blocked, Deliver
+from ..errors import TurnEndingError
+from ..events import BatchCall, CompactionRetry, Event, Status, ToolCallSettled, ToolCallStarted, UserMessageCommitted
+
+Feed: TypeAlias = Callable[[Event], tuple[Answer | None, TurnEndingError | None]]
+Output: TypeAlias = dict[str, object]
+
+MOST_BOOKS: Final = 256
+EVENTS: Final = (
+    "PreToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "UserPromptSubmit",
+    "PostCompact",
+    "SessionEnd",
+)
+_EXIT_CODE: Final = re.compile(r"Exit code (\d+)(?:\n|\Z)")
+_DENIED: Final = re.compile(
+    r"(?:Permission to use .{0,200} denied|Claude requested permissions? to |The user doesn't want to (?:proceed|take))"
+)
+
+
+class Book(Struct):
+    """One run's open batch. ``started``: batch ids by call id; ``failed``: whether a failure was an interruption."""
+
+    batches: int = 0
+    started: dict[str, str] = field(default_factory=dict)
+    blocked: list[str] = field(default_factory=list)
+    failed: dict[str, bool] = field(default_factory=dict)
+
+
+class Asked(Struct, frozen=True):
+    """The response that a call belongs to, as far as it is written: its id and its calls in model order."""
+
+    id: str
+    calls: tuple[BatchCall, ...]
+
+
+def respond(
+    payload: Mapping[str, Any],
+    feed: Feed,
+    books: dict[str, Book],
+    asked: Asked | None = None,
+    failed: Set[str] = frozenset(),
+) -> Output:
+    """What Claude Code is answered. ``books`` are the session's, by run; they are kept up to date here.
+
+    ``asked``: the response of a call that is about to start; ``failed``: the calls of a batch whose results are errors.
+    """
+    session = _text(payload, "session_id") or "claude-code"
+    run = _text(payload, "agent_id") or _text(payload, "prompt_id")
+    agent = _text(payload, "agent_type")
+    event = payload.get("hook_event_name")
+    if event == "UserPromptSubmit":
+        if not str(payload.get("prompt") or "").startswith("<task-notification>"):  # a background task, not the user
+            feed(UserMessageCommitted(session_key=session, run_id=run, message_id=_text(payload, "prompt_id")))
+        return {}
+    if event == "PostCompact":
+        if payload.get("trigger") == "auto":
+            feed(CompactionRetry(session_key=session, run_id=run, agent_id=agent))
+        return {}
+    book = _book(books, run or "")
+    if event == "PreToolUse":
+        return _start(payload, session, run, agent, feed, book, asked)
+    if event == "PostToolUseFailure":
+        book.failed[_text(payload, "tool_use_id") or ""] = payload.get("is_interrupt") is True
+        return {}
+    if event == "PostToolBatch":
+        return _settle(payload, session, run, agent, feed, book, failed)
+    return {}
+
+
+def _start(
+    payload: Mapping[str, Any],
+    session: str,
+    run: str | None,
+    agent: str | None,
+    feed: Feed,
+    book: Book,
+    asked: Asked | None,
+) -> Output:
+    call_id = _text(payload, "tool_use_id") or ""
+    calls = (
+        tuple(BatchCall(call.call_id, call.tool, _args(call.tool, call.args)) for call in asked.calls) if asked else ()
+    )
+    index = next((at for at, call in enumerate(calls) if call.call_id == call_id), None)
+    batch_id = asked.id if asked is not None else f"batch {book.batches}"
+    tool = _text(payload, "tool_name") or ""
+    book.started[call_id] = batch_id
+    answer, error = feed(
+        ToolCallStarted(
+            session_key=session,
+            run_id=run,
+            agent_id=agent,
+            call_id=call_id,
+            tool=tool,
+            args=_args(tool, payload.get("tool_input")),
+            batch_id=batch_id,
+            index=index,
+            batch=calls if index is not None else None,
+        )
+    )
+    if not isinstance(answer, Blocked):
+        return {}
+    book.blocked.append(call_id)
+    denied: Output = {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": answer.reason,
+        }
+    }
+    return denied | _ended(error)
+
+
+def _settle(
+    payload: Mapping[str, Any],
+    session: str,
+    run: str | None,
+    agent: str | None,
+    feed: Feed,
+    book: Book,
+    failed: Set[str],
+) -> Output:
+    notes: list[str] = []
+    ended: TurnEndingError | None = None
+    fallback = next(reversed(book.started.values()), f"batch {book.batches}")
+    for call in payload.get("tool_calls") or ():
+        call_id = _text(call, "tool_use_id") or ""
+        tool = _text(call, "tool_name") or ""
+        answer, error = feed(
+            ToolCallSettled(
+                session_key=session,
+                run_id=run,
+                agent_id=agent,
+                call_id=call_id,
+                tool=tool,
+                args=_args(tool, call.get("tool_input")),
+                batch_id=book.started.get(call_id, fallback),
+                **_outcome(call_id, tool, call.get("tool_response"), book, failed),
+            )
+        )
+        ended = ended or error
+        if isinstance(answer, Deliver) and answer.note is not None:
+            notes.append(f"{tool} ({call_id}): {answer.note}")
+    book.batches += 1
+    book.started.clear()
+    book.blocked.clear()
+    book.failed.clear()
+    if not notes or ended is not None:
+        return _ended(ended)
+    return {"hookSpecificOutput": {"hookEventName": "PostToolBatch", "additionalContext": "\n\n".join(notes)}}
+
+
+def _outcome(call_id: str, tool: str, response: object, book: Book, failed: Set[str]) -> dict[str, Any]:
+    """The fields of a settlement that say how a call ended; the batch itself carries texts alone."""
+    text = response if isinstance(response, str) else ""
+    if call_id in book.blocked:
+        return {"status": Status.BLOCKED}
+    if book.failed.get(call_id):
+        return {"status": Status.ABORTED}
+    if text.startswith("<tool_use_error>"):
+        return _refused(text)
+    if call_id not in book.failed:
+        if call_id in failed or _DENIED.match(text):
+            return {"status": Status.DENIED, "error": text}
+        return {"status": Status.OK, "result": response}
+    code = _EXIT_CODE.match(text) if tool == "Bash" else None
+    if code is None:
+        return {"status": Status.ERROR, "error": response if response else "failed"}
+    details = {"status": "failed", "exitCode": int(code.group(1)), "aggregated": text[code.end() :], "message": text}
+    return {"status": Status.ERROR, "result": details}
+
+
+def _refused(text: str) -> dict[str, Any]:
+    """Errors that Claude Code itself answers in place of a tool."""
+    said = text.removeprefix("<tool_use_error>")
+    if "No such tool available" in said[:80]:
+        status = Status.UNKNOWN_TOOL
+    elif said.startswith("InputValidationError"):
+        status = Status.REJECTED
+    elif said.startswith("Cancelled"):
+        return {"status": Status.SKIPPED}
+    else:
+        status = Status.ERROR
+    return {"status": status, "error": text}
+
+
+def _ended(error: TurnEndingError | None) -> Output:
+    return {} if error is None else {"continue": False, "stopReason": error.message, "systemMessage": error.message}
+
+
+def _args(tool: str, args: object) -> object:
+    """Without the label that the model gives a command: it says nothing about what runs."""
+    if tool == "Bash" and isinstance(args, dict) and "description" in args:
+        return {key: value for key, value in args.items() if key != "description"}
+    return args
+
+
+def _book(books: dict[str, Book], run: str) -> Book:
+    book = books.pop(run, None) or Book()
+    while len(books) >= MOST_BOOKS:
+        del books[next(iter(books))]
+    books[run] = book
+    return book
+
+
+def _text(payload: Mapping[str, Any], key: str) -> str | None:
+    value = payload.get(key)
+    return value if isinstance(value, str) and value.strip() else None

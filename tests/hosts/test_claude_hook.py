@@ -1,0 +1,437 @@
+"""``loopguard-hook`` as Claude Code runs it: one process an event, JSON in and out, state in a file between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopguard_plugin.cli import main as loopguard
+
+LOW = {"tools": {"loopDetection": {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}}}
+
+
+class Claude:
+    """Speaks to the hook as Claude Code does, for one session."""
+
+    def __init__(self, folder: Path, session: str = "s", config: object = None) -> None:
+        self.folder = folder
+        self.session = session
+        self.transcript = folder / f"{session}.jsonl"
+        self.transcript.touch()
+        self.arguments: list[str] = []
+        if config is not None:
+            file = folder / f"{session}.json5"
+            file.write_text(json.dumps(config))
+            self.arguments = ["--config", str(file)]
+        self.log = ""
+        self.number = 0
+
+    def say(self, event: str, **fields: Any) -> dict[str, Any]:
+        """One event; the hook's answer."""
+        common = {"session_id": self.session, "transcript_path": str(self.transcript), "prompt_id": "p1"}
+        told = self.run(json.dumps({**common, "hook_event_name": event, **fields}))
+        assert told.returncode == 0
+        self.log += told.stderr
+        return json.loads(told.stdout) if told.stdout else {}
+
+    def run(self, text: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "loopguard_plugin.hosts.claude_hook", *self.arguments],
+            input=text,
+            env={**os.environ, "LOOPGUARD_STATE_DIR": str(self.folder / "state")},
+            capture_output=True,
+            text=True,
+        )
+
+    def prompt(self, text: str = "go", prompt_id: str = "p1") -> dict[str, Any]:
+        return self.say("UserPromptSubmit", prompt=text, prompt_id=prompt_id)
+
+    def write(self, *calls: tuple[str, str, Any]) -> None:
+        """The model's response arrives in the transcript, ``(call_id, tool, input)``."""
+        self.number += 1
+        with self.transcript.open("a") as file:
+            for call_id, tool, args in calls:
+                block = {"type": "tool_use", "id": call_id, "name": tool, "input": args}
+                message = {"id": f"msg_{self.number}", "role": "assistant", "content": [block]}
+                file.write(json.dumps({"type": "assistant", "message": message}) + "\n")
+
+    def start(self, call_id: str, tool: str = "Read", args: Any = None, **more: Any) -> dict[str, Any]:
+        return self.say("PreToolUse", tool_name=tool, tool_input=args or {"p": 1}, tool_use_id=call_id, **more)
+
+    def end(self, *calls: tuple[str, str, Any, Any], **more: Any) -> dict[str, Any]:
+        """All tools of the response are done: ``(call_id, tool, input, response)``."""
+        names = ("tool_use_id", "tool_name", "tool_input", "tool_response")
+        return self.say("PostToolBatch", tool_calls=[dict(zip(names, call, strict=True)) for call in calls], **more)
+
+    def turn(self, call_id: str, tool: str = "Read", args: Any = None, response: Any = "same") -> dict[str, Any]:
+        """One call that runs and works; what the hook says at its end, or its refusal."""
+        args = args or {"p": 1}
+        self.write((call_id, tool, args))
+        refused = self.start(call_id, tool, args)
+        if refused:
+            self.end((call_id, tool, args, refused["hookSpecificOutput"]["permissionDecisionReason"]))
+            return refused
+        return self.end((call_id, tool, args, response))
+
+    def failure(self, call_id: str, tool: str, args: Any, error: str) -> dict[str, Any]:
+        """One call that runs and fails."""
+        self.write((call_id, tool, args))
+        refused = self.start(call_id, tool, args)
+        assert not refused
+        self.say("PostToolUseFailure", tool_use_id=call_id, tool_name=tool, tool_input=args, error=error)
+        return self.end((call_id, tool, args, error))
+
+    def state(self) -> list[Path]:
+        folder = self.folder / "state"
+        return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def decision(output: dict[str, Any]) -> Any:
+    return output.get("hookSpecificOutput", {}).get("permissionDecision")
+
+
+def test_note_block_and_end(tmp_path: Path) -> None:
+    """Counts outlive the processes: a note, then a refusal, then the end of the turn with its reason."""
+    claude = Claude(tmp_path, config=LOW)
+    claude.prompt()
+    assert [claude.turn(f"c{n}") for n in range(2)] == [{}, {}]
+    noted = claude.turn("c2")["hookSpecificOutput"]
+    assert noted["hookEventName"] == "PostToolBatch"
+    assert "Read (c2)" in noted["additionalContext"]
+    refused = claude.turn("c3")
+    assert decision(refused) == "deny"
+    assert "continue" not in refused
+    ended = claude.turn("c4")
+    assert ended["continue"] is False
+    assert "Read" in ended["stopReason"]
+    assert "action=warn" in claude.log
+    assert "action=end_turn" in claude.log
+
+
+def test_whole_batch_is_judged_at_its_first_call(tmp_path: Path) -> None:
+    """Where the transcript has the response, a harmless call before the looping one does not run either."""
+    claude = Claude(tmp_path, config=LOW)
+    for n in range(3):
+        claude.turn(f"c{n}")
+    claude.write(("a", "Write", {"q": 1}), ("b", "Read", {"p": 1}))
+    assert decision(claude.start("a", "Write", {"q": 1})) == "deny"
+    assert decision(claude.start("b")) == "deny"
+
+
+def test_without_the_transcript_calls_are_judged_one_by_one(tmp_path: Path) -> None:
+    """The call before the looping one was allowed and cannot be recalled; those after it are refused."""
+    claude = Claude(tmp_path, config=LOW)
+    for n in range(3):
+        claude.turn(f"c{n}")
+    assert claude.start("a", "Write", {"q": 1}) == {}
+    assert decision(claude.start("b")) == "deny"
+    assert decision(claude.start("d", "Write", {"q": 2})) == "deny"
+
+
+def test_three_identical_errors_end_the_turn(tmp_path: Path) -> None:
+    """A failing command ends the turn at the third time; the label that the model gives it does not matter."""
+    claude = Claude(tmp_path)
+    error = "Exit code 3\nno such thing"
+    outs = [claude.failure(f"c{n}", "Bash", {"command": "x", "description": f"try {n}"}, error) for n in range(3)]
+    assert outs[:2] == [{}, {}]
+    assert outs[2]["continue"] is False
+    assert "no such thing" in outs[2]["systemMessage"]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "<tool_use_error>Error: No such tool available: Nope</tool_use_error>",
+        "<tool_use_error>InputValidationError: Nope failed due to the following issue</tool_use_error>",
+    ],
+)
+def test_calls_that_never_started_count(tmp_path: Path, response: str) -> None:
+    """Unknown tools and invalid arguments are seen in the batch alone, and end the turn at the third time."""
+    claude = Claude(tmp_path)
+    outs = [claude.end((f"c{n}", "Nope", {}, response)) for n in range(3)]
+    assert [out.get("continue") for out in outs] == [None, None, False]
+
+
+def test_a_denied_call_is_told_by_the_transcript(tmp_path: Path) -> None:
+    """A result that is marked as an error, of a call that no hook saw fail, was denied: it counts."""
+    claude = Claude(tmp_path)
+    outs = []
+    for n in range(3):
+        call_id = f"c{n}"
+        claude.write((call_id, "Bash", {"command": "x"}))
+        claude.start(call_id, "Bash", {"command": "x"})
+        block = {"type": "tool_result", "tool_use_id": call_id, "content": "needs approval", "is_error": True}
+        with claude.transcript.open("a") as file:
+            file.write(json.dumps({"type": "user", "message": {"role": "user", "content": [block]}}) + "\n")
+        outs.append(claude.end((call_id, "Bash", {"command": "x"}, "needs approval")))
+    assert [out.get("continue") for out in outs] == [None, None, False]
+
+
+def test_user_message_resets(tmp_path: Path) -> None:
+    """Two errors, a prompt, two errors: nothing ends; a background task's notice is no prompt."""
+    claude = Claude(tmp_path)
+    fail = {"tool": "Bash", "args": {"command": "x"}, "error": "Exit code 1"}
+    assert not any(claude.failure(f"a{n}", **fail) for n in range(2))
+    claude.prompt(prompt_id="p2")
+    assert not any(claude.failure(f"b{n}", **fail) for n in range(2))
+    claude.prompt("<task-notification>done</task-notification>")
+    assert claude.failure("b2", **fail)["continue"] is False
+
+
+def test_loop_after_compaction_ends(tmp_path: Path) -> None:
+    """After an automatic compaction three identical calls end the turn; after one by hand they do not."""
+    claude = Claude(tmp_path)
+    claude.say("PostCompact", trigger="manual")
+    assert not any(claude.turn(f"a{n}") for n in range(4))
+    claude.say("PostCompact", trigger="auto")
+    outs = [claude.turn(f"b{n}") for n in range(3)]
+    assert [out.get("continue") for out in outs] == [None, None, False]
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["transcript", "no transcript"])
+def test_parallel_hooks_of_one_response(tmp_path: Path, written: bool) -> None:
+    """Ten hooks at once lose no call; with the transcript the calls count in model order whoever comes first."""
+    claude = Claude(tmp_path, config={"tools": {"loopDetection": {"enabled": True}}})
+    calls = [(f"c{n}", "Read", {"p": 1}) for n in range(10)]
+    if written:
+        claude.write(*calls)
+    with ThreadPoolExecutor(5) as pool:
+        assert not any(pool.map(lambda call: claude.start(*call), reversed(calls)))
+    claude.end(*[(*call, "same") for call in calls])
+    noted = claude.turn("last")["hookSpecificOutput"]["additionalContext"]
+    assert "10" in noted
+
+
+def test_model_order_of_errors(tmp_path: Path) -> None:
+    """Error then success in the response: the success is last and resets, though its hook and its end came first."""
+    claude = Claude(tmp_path)
+    bad, good = ("bad", "Bash", {"command": "x"}), ("good", "Read", {"p": 1})
+    claude.write(bad, good)
+    claude.start(*good)
+    claude.start(*bad)
+    claude.say("PostToolUseFailure", tool_use_id="bad", tool_name="Bash", tool_input=bad[2], error="Exit code 1")
+    claude.end((*bad, "Exit code 1"), (*good, "fine"))
+    assert not any(claude.failure(f"c{n}", "Bash", {"command": "x"}, "Exit code 1") for n in range(2))
+
+
+def test_sessions_and_sub_agents_share_nothing(tmp_path: Path) -> None:
+    """Two errors in each of two sessions, and two in a sub-agent of one of them, end nothing."""
+    first, second = Claude(tmp_path, "a"), Claude(tmp_path, "b")
+    for claude in (first, second):
+        assert not any(claude.failure(f"c{n}", "Bash", {"command": "x"}, "Exit code 1") for n in range(2))
+    who = {"agent_id": "sub", "agent_type": "Explore"}
+    for n in range(2):
+        first.start(f"s{n}", "Bash", {"command": "x"}, **who)
+        first.say("PostToolUseFailure", tool_use_id=f"s{n}", tool_name="Bash", error="Exit code 1", **who)
+        assert first.end((f"s{n}", "Bash", {"command": "x"}, "Exit code 1"), **who) == {}
+
+
+def test_an_interrupted_call_is_no_failure(tmp_path: Path) -> None:
+    """What the user stopped neither counts nor resets."""
+    claude = Claude(tmp_path)
+    for n in range(4):
+        claude.start(f"c{n}", "Bash", {"command": "x"})
+        claude.say("PostToolUseFailure", tool_use_id=f"c{n}", tool_name="Bash", error="stopped", is_interrupt=True)
+        assert claude.end((f"c{n}", "Bash", {"command": "x"}, "stopped")) == {}
+
+
+def test_state_is_small_private_and_goes_with_the_session(tmp_path: Path) -> None:
+    """One file that holds no arguments and no results, readable by its owner; none after the session."""
+    claude = Claude(tmp_path, config={"tools": {"loopDetection": {"enabled": True}}})
+    for n in range(40):
+        claude.turn(f"c{n}", args={"p": f"secret {n}"}, response=f"hidden {n}")
+    (file,) = claude.state()
+    data = file.read_bytes()
+    assert len(data) < 16_000
+    assert b"secret" not in data
+    assert b"hidden" not in data
+    assert file.stat().st_mode & 0o077 == 0
+    claude.say("SessionEnd", reason="other")
+    assert claude.state() == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"junk", b"\x93\x01\xc4\x03abc\x80", b"\x93\x63\xc4\x00\x80"])
+def test_a_damaged_state_is_forgotten(tmp_path: Path, damage: bytes) -> None:
+    """Counting starts again, and works."""
+    claude = Claude(tmp_path)
+    claude.turn("c0")
+    (file,) = claude.state()
+    file.write_bytes(damage)
+    outs = [claude.failure(f"f{n}", "Bash", {"command": "x"}, "Exit code 1") for n in range(3)]
+    assert [out.get("continue") for out in outs] == [None, None, False]
+
+
+@pytest.mark.parametrize("text", ["", "junk", "[]", "{}", '{"hook_event_name": "PreToolUse", "tool_input": 5}'])
+def test_nonsense_passes(tmp_path: Path, text: str) -> None:
+    """Whatever comes in, the hook exits 0 and says nothing: Claude Code goes on."""
+    told = Claude(tmp_path).run(text)
+    assert (told.returncode, told.stdout) == (0, "")
+
+
+def test_without_a_place_for_state_it_passes(tmp_path: Path) -> None:
+    """A state directory that cannot be made leaves Claude Code unharmed, and the log says why."""
+    (tmp_path / "state").write_text("in the way")
+    claude = Claude(tmp_path)
+    assert claude.start("c0") == {}
+    assert "passed the event on" in claude.log
+
+
+def test_wrong_settings_are_told_to_the_user(tmp_path: Path) -> None:
+    """Nobody must believe to be guarded: the user hears it with each message, and nothing else is said."""
+    claude = Claude(tmp_path, config={"tools": {"loopDetection": {"histroySize": 1}}})
+    assert "histroySize" in claude.prompt()["systemMessage"]
+    assert claude.start("c0") == {}
+
+
+def test_a_plugin_that_is_off_says_nothing(tmp_path: Path) -> None:
+    """``plugins.entries.loopguard.enabled: false`` passes everything and keeps nothing."""
+    claude = Claude(tmp_path, config={"plugins": {"entries": {"loopguard": {"enabled": False}}}})
+    assert not any(claude.failure(f"c{n}", "Bash", {"command": "x"}, "Exit code 1") for n in range(4))
+    assert claude.state() == []
+
+
+def test_a_long_transcript_is_read_from_its_end(tmp_path: Path) -> None:
+    """Megabytes before the response, or within it, hide none of its calls."""
+    claude = Claude(tmp_path, config=LOW)
+    for n in range(3):
+        claude.turn(f"c{n}")
+    claude.transcript.write_text(json.dumps({"type": "user", "message": {"content": "x" * 3_000_000}}) + "\n")
+    claude.write(("a", "Write", {"text": "y" * 1_000_000}), ("b", "Read", {"p": 1}))
+    assert decision(claude.start("a", "Write", {"text": "y" * 1_000_000})) == "deny"
+
+
+def test_start_up_costs_little(tmp_path: Path) -> None:
+    """Under 100 ms of processor time over Python itself, the best of several tries."""
+    payload = json.dumps({"session_id": "s", "hook_event_name": "PreToolUse", "tool_use_id": "c", "tool_name": "Read"})
+    env = {**os.environ, "LOOPGUARD_STATE_DIR": str(tmp_path)}
+
+    def seconds(*command: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *command], input=payload, env=env, capture_output=True, text=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    bare = min(seconds("-c", "pass") for _ in range(10))
+    hook = min(seconds("-m", "loopguard_plugin.hosts.claude_hook") for _ in range(20))
+    assert hook - bare < 0.1
+
+
+def test_the_hook_loads_nothing_heavy() -> None:
+    """No log library, no event loop, no config reader where there is no config."""
+    told = subprocess.run(
+        [sys.executable, "-c", "import loopguard_plugin.hosts.claude_hook, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not set(told.stdout.split()) & {"loguru", "asyncio", "anyio", "logging", "pyjson5", "pathlib", "argparse"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Claude Code's settings file, with a hook and a setting of somebody else."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    file = tmp_path / "settings.json"
+    other = {"matcher": "Bash", "hooks": [{"type": "command", "command": "their-hook"}]}
+    file.write_text(json.dumps({"model": "opus", "hooks": {"PreToolUse": [other]}}, indent=2) + "\n")
+    return file
+
+
+def install(*more: str) -> int:
+    return loopguard(["install", "claude-code", *more])
+
+
+def commands(file: Path, event: str) -> list[str]:
+    found = json.loads(file.read_text()).get("hooks", {}).get(event, [])
+    return [hook["command"] for matcher in found for hook in matcher["hooks"]]
+
+
+def test_install_merges_and_undo_takes_out(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Our hooks come beside theirs, twice makes no second one, and undo leaves the file as it was."""
+    before = settings.read_text()
+    assert install("--yes") == 0
+    assert commands(settings, "PreToolUse")[0] == "their-hook"
+    assert "loopguard-hook" in commands(settings, "PreToolUse")[1]
+    assert "loopguard-hook" in commands(settings, "PostToolBatch")[0]
+    assert "+" in capsys.readouterr().out
+    assert install("--yes") == 0
+    assert len(commands(settings, "PreToolUse")) == 2
+    assert install("--undo", "--yes") == 0
+    assert settings.read_text() == before
+    assert install("--undo", "--yes") == 0
+
+
+def test_install_asks_first(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a yes nothing is written: not where nobody can be asked, nor after a no."""
+    before = settings.read_text()
+    assert install() == 1
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: "n")
+    assert install() == 1
+    assert settings.read_text() == before
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    assert install() == 0
+    assert settings.read_text() != before
+
+
+def test_install_prints_the_block(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--print`` is the block that would be merged, and changes nothing."""
+    before = settings.read_text()
+    assert install("--print") == 0
+    block = json.loads(capsys.readouterr().out)
+    assert "PostToolBatch" in block["hooks"]
+    assert settings.read_text() == before
+
+
+def test_install_changes_its_config(settings: Path, tmp_path: Path) -> None:
+    """Another ``--config`` takes the place of the one before; one that cannot be used is refused at once."""
+    good, bad = tmp_path / "good.json5", tmp_path / "bad.json5"
+    good.write_text("{}")
+    bad.write_text("{tools: {loopDetection: {histroySize: 1}}}")
+    assert install("--yes") == 0
+    assert install("--yes", "--config", str(good)) == 0
+    assert commands(settings, "PreToolUse")[1].endswith(f"--config {good}")
+    assert len(commands(settings, "PreToolUse")) == 2
+    assert install("--yes", "--config", str(bad)) == 2
+    assert commands(settings, "PreToolUse")[1].endswith(f"--config {good}")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"PreToolUse": {}}}'])
+def test_install_leaves_files_that_it_does_not_understand(settings: Path, text: str) -> None:
+    """What Claude Code itself would not take is left alone."""
+    settings.write_text(text)
+    assert install("--yes") == 1
+    assert settings.read_text() == text
+
+
+def test_install_makes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are no settings yet, there are some afterwards; a link stays a link."""
+    real = tmp_path / "dotfiles" / "settings.json"
+    real.parent.mkdir()
+    real.write_text("{}")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "settings.json").symlink_to(real)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "linked"))
+    assert install("--yes") == 0
+    assert "loopguard-hook" in real.read_text()
+    assert (tmp_path / "linked" / "settings.json").is_symlink()
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "new"))
+    assert install("--yes") == 0
+    assert "loopguard-hook" in commands(tmp_path / "new" / "settings.json", "PreToolUse")[0]
+
+
+def test_the_installed_command_runs(settings: Path) -> None:
+    """The very command that was written answers an event."""
+    assert install("--yes") == 0
+    told = subprocess.run(
+        commands(settings, "PreToolUse")[1], shell=True, input='{"hook_event_name": "SessionEnd"}', text=True
+    )
+    assert told.returncode == 0
