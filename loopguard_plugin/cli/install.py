@@ -102,11 +102,9 @@ def _hooks(config: str | None) -> dict[str, list[dict[str, Any]]]:
 
 
 def _command() -> str:
-    """The hook of this very installation, whatever the PATH of Claude Code is."""
-    script = Path(sys.executable).with_name(f"{MARK}.exe" if os.name == "nt" else MARK)
-    if script.exists():
-        return shlex.quote(str(script))
-    return f"{shlex.quote(sys.executable)} -m loopguard_plugin.hosts.claude_hook --as {MARK}"
+    """The hook of this very installation, whatever the PATH of Claude Code is, by its fastest start."""
+    start = Path(__file__).parents[1] / "hosts" / "_claude_start.py"
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(start))} --as {MARK}"
 
 
 def _merged(settings: object, hooks: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:

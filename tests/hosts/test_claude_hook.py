@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from loopguard_plugin.cli import main as loopguard
+from loopguard_plugin.cli.install import _command as hook_command
 
 LOW = {"tools": {"loopDetection": {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}}}
 
@@ -178,12 +180,12 @@ def test_a_denied_call_is_told_by_the_transcript(tmp_path: Path) -> None:
 def test_user_message_resets(tmp_path: Path) -> None:
     """Two errors, a prompt, two errors: nothing ends; a background task's notice is no prompt."""
     claude = Claude(tmp_path)
-    fail = {"tool": "Bash", "args": {"command": "x"}, "error": "Exit code 1"}
-    assert not any(claude.failure(f"a{n}", **fail) for n in range(2))
+    fail = ("Bash", {"command": "x"}, "Exit code 1")
+    assert not any(claude.failure(f"a{n}", *fail) for n in range(2))
     claude.prompt(prompt_id="p2")
-    assert not any(claude.failure(f"b{n}", **fail) for n in range(2))
+    assert not any(claude.failure(f"b{n}", *fail) for n in range(2))
     claude.prompt("<task-notification>done</task-notification>")
-    assert claude.failure("b2", **fail)["continue"] is False
+    assert claude.failure("b2", *fail)["continue"] is False
 
 
 def test_loop_after_compaction_ends(tmp_path: Path) -> None:
@@ -309,19 +311,19 @@ def test_a_long_transcript_is_read_from_its_end(tmp_path: Path) -> None:
 
 
 def test_start_up_costs_little(tmp_path: Path) -> None:
-    """Under 100 ms of processor time over Python itself, the best of several tries."""
-    payload = json.dumps({"session_id": "s", "hook_event_name": "PreToolUse", "tool_use_id": "c", "tool_name": "Read"})
+    """The installed command costs under 100 ms of processor time over Python itself, the best of several tries."""
+    payload = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_use_id": "c", "tool_name": "Read"}
     env = {**os.environ, "LOOPGUARD_STATE_DIR": str(tmp_path)}
 
     def seconds(*command: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *command], input=payload, env=env, capture_output=True, text=True, check=True)
+        subprocess.run(command, input=json.dumps(payload).encode(), env=env, stdout=subprocess.DEVNULL, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    bare = min(seconds("-c", "pass") for _ in range(10))
-    hook = min(seconds("-m", "loopguard_plugin.hosts.claude_hook") for _ in range(20))
-    assert hook - bare < 0.1
+    bare = min(seconds(sys.executable, "-c", "pass") for _ in range(10))
+    tries = (seconds(*shlex.split(hook_command())) - bare for _ in range(60))  # a busy machine shows its worst
+    assert any(extra < 0.1 for extra in tries)
 
 
 def test_the_hook_loads_nothing_heavy() -> None:
@@ -428,10 +430,16 @@ def test_install_makes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "loopguard-hook" in commands(tmp_path / "new" / "settings.json", "PreToolUse")[0]
 
 
-def test_the_installed_command_runs(settings: Path) -> None:
+def test_the_installed_command_runs(settings: Path, tmp_path: Path) -> None:
     """The very command that was written answers an event."""
     assert install("--yes") == 0
     told = subprocess.run(
-        commands(settings, "PreToolUse")[1], shell=True, input='{"hook_event_name": "SessionEnd"}', text=True
+        commands(settings, "PreToolUse")[1],
+        shell=True,
+        input=json.dumps({"session_id": "s", "hook_event_name": "PreToolUse", "tool_use_id": "c", "tool_name": "Read"}),
+        env={**os.environ, "LOOPGUARD_STATE_DIR": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
     )
-    assert told.returncode == 0
+    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+    assert len(list((tmp_path / "state").iterdir())) == 1
