@@ -87,8 +87,9 @@ def test_no_contents_unless_asked_for(tmp_path: Path) -> None:
     """Arguments, results and error texts stay out, also where the guard's own message quotes the last error."""
     session = planted().call("read", {"q": "secret-args"}, "secret-result")
     page = page_of(tmp_path, [session])
-    assert "secret" not in page
-    assert "Check the arguments of the call" in page
+    # Counted, not compared: what pytest says about a long text that differs takes minutes to work out.
+    assert page.count("secret") == 0
+    assert page.count("Check the arguments of the call") == 1
     page = page_of(tmp_path, [session], "--include-content")
     assert all(secret in page for secret in ("secret-args", "secret-result", "secret-error"))
 
@@ -96,8 +97,9 @@ def test_no_contents_unless_asked_for(tmp_path: Path) -> None:
 def test_long_contents_are_shortened(tmp_path: Path) -> None:
     """A result of megabytes does not make a page of megabytes."""
     page = page_of(tmp_path, [Session("s").user().call("read", {}, "x" * 3_000_000)], "--include-content")
-    assert len(page) < 100_000
-    assert "and 2,998,000 more characters" in page
+    size = len(page)
+    assert size < 100_000
+    assert page.count("and 2,998,000 more characters") == 1
 
 
 def test_nothing_from_a_recording_is_markup(tmp_path: Path) -> None:
@@ -108,8 +110,7 @@ def test_nothing_from_a_recording_is_markup(tmp_path: Path) -> None:
     wild.feed(page)
     rows = {"tr", "td", "th", "table", "thead", "tbody", "details", "summary", "div"}
     assert [tag for tag, _ in wild.found if tag not in rows] == [tag for tag, _ in plain.found if tag not in rows]
-    assert "\u2028" not in page
-    assert "\u2029" not in page
+    assert page.count("\u2028") + page.count("\u2029") == 0
     session = data_of(page)["sessions"][0]
     assert session["k"] == "k" + PLANTED
     assert PLANTED in json.loads(session["x"][0][2])["content"][0]["text"]
