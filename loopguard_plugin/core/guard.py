@@ -33,7 +33,7 @@ from .settle import settle, settle_alone, settle_late
 _PROCEEDS = Step(PROCEED)
 
 # All names of an event that tell its run, in one look; and what the ordinary event leaves out.
-_start_names = attrgetter("session_key", "run_id", "agent_id", "batch", "continues")
+_start_names = attrgetter("session_key", "run_id", "agent_id", "continues")
 _settle_names = attrgetter("session_key", "run_id", "agent_id", "status", "deliverable")
 
 
@@ -133,7 +133,7 @@ class Guard:
             run.limits = self._settings.resolve(run.agent_id)
             run.fit()
         self._latest = run
-        self._start_names = (run.session_key, run.run_id, event.agent_id, None, None)
+        self._start_names = (run.session_key, run.run_id, event.agent_id, None)
         self._settle_names = (run.session_key, run.run_id, event.agent_id, None, True)
         return run
 
@@ -203,7 +203,7 @@ class Guard:
 def _is_alone(event: ToolCallStarted) -> bool:
     """Whether the batch list has this call and no other; without ``batch_id`` a list says nothing."""
     batch = event.batch
-    if batch is None or event.batch_id is None:
+    if not batch or event.batch_id is None:
         return True
     return len(batch) == 1 and batch[0].__class__ is BatchCall and batch[0].call_id == event.call_id
 
@@ -230,7 +230,7 @@ def _start_known(
         slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, run.limits))
         start(run, slot, facts)
         return slot
-    if event.batch and batch_id is not None:
+    if batch_id is not None and not _is_alone(event):
         return _start_listed(event, run, call_id, batch_id, facts)
     return begin(run, batch_id, call_id, event.index, observe_call(event.tool, event.args, run.limits), facts)
 
