@@ -30,7 +30,8 @@ EVENTS: Final = (
 )
 _EXIT_CODE: Final = re.compile(r"Exit code (\d+)(?:\n|\Z)")
 _DENIED: Final = re.compile(
-    r"(?:Permission to use .{0,200} denied|Claude requested permissions? to |The user doesn't want to (?:proceed|take))"
+    r"(?:Permission to use .{0,200} denied|Claude requested permissions? to |This command requires approval"
+    r"|The user doesn't want to (?:proceed|take)|.{1,400} needs approval\.)"
 )
 
 

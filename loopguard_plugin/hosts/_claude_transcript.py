@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Set
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,30 +17,47 @@ from ..events import BatchCall
 from ._claude import Asked
 
 CHUNK: Final = 1 << 18
+PATIENCE: Final = 0.25
+PAUSE: Final = 0.005
 MOST: Final = 1 << 24  # a response of more than 16 MB is judged call by call
 
 _decode = msgspec.json.Decoder().decode
 
 
-def look(payload: Mapping[str, Any], session: str) -> tuple[Asked | None, Set[str]]:
-    """What :func:`respond` wants to know about an event beyond its payload."""
-    path, agent = payload.get("transcript_path"), payload.get("agent_id")
+class Seen(NamedTuple):
+    """What the transcript has about an event: the response of a call that starts, the failed calls of a batch.
+
+    ``complete`` is False where it is likely to have more in a moment.
+    """
+
+    asked: Asked | None = None
+    failed: Set[str] = frozenset()
+    complete: bool = True
+
+
+def look(payload: Mapping[str, Any], session: str) -> Seen:
+    """What :func:`._claude.respond` wants to know about an event beyond its payload.
+
+    Claude Code writes its transcript ten times a second: what is missing may come within ``PATIENCE`` seconds.
+    """
+    file = _file(payload.get("transcript_path"), session, payload.get("agent_id"))
     event = payload.get("hook_event_name")
+    if file is None or not os.path.exists(file):
+        return Seen()
     if event == "PreToolUse":
-        return find(path, session, agent, payload.get("tool_use_id") or ""), frozenset()
+        asked = find(file, payload.get("tool_use_id") or "")
+        return Seen(asked, complete=asked is not None)
     if event == "PostToolBatch":
-        ids = [str(call.get("tool_use_id") or "") for call in payload.get("tool_calls") or ()]
-        return None, failed(path, session, agent, ids)
-    return None, frozenset()
+        results = found_results(file, [str(call.get("tool_use_id") or "") for call in payload.get("tool_calls") or ()])
+        failed = {call_id for call_id, is_error in results.items() if is_error}
+        return Seen(None, failed, all(is_error is not None for is_error in results.values()))
+    return Seen()
 
 
-def find(path: str | None, session: str, agent: str | None, call_id: str) -> Asked | None:
+def find(file: str, call_id: str) -> Asked | None:
     """The response with this call; None where the transcript does not have it (yet), or cannot be read."""
-    file = _file(path, session, agent)
-    if file is None or not call_id:
-        return None
     size = CHUNK
-    while size <= MOST:
+    while call_id and size <= MOST:
         lines, whole = _tail(file, size)
         asked = _response(lines, call_id.encode())
         if whole or (asked is not None and asked[1] > 0):  # lines before it were seen: nothing of it is missing
@@ -49,24 +66,23 @@ def find(path: str | None, session: str, agent: str | None, call_id: str) -> Ask
     return None
 
 
-def failed(path: str | None, session: str, agent: str | None, call_ids: Iterable[str]) -> set[str]:
-    """Those of the newest calls whose result is marked as an error: denied ones too, which no hook is told of."""
-    wanted = {call_id: call_id.encode() for call_id in call_ids if call_id}
-    file = _file(path, session, agent)
-    errors: set[str] = set()
+def found_results(file: str, call_ids: Iterable[str]) -> dict[str, bool | None]:
+    """For each of the newest calls whether its result is marked as an error; None where there is no result yet.
+
+    Denied calls are marked, too, which no hook is told of.
+    """
+    found: dict[str, bool | None] = {call_id: None for call_id in call_ids if call_id}
+    wanted = {call_id: call_id.encode() for call_id in found}
     size = CHUNK
-    while file is not None and wanted and size <= MOST:
+    while wanted and size <= MOST:
         lines, whole = _tail(file, size)
         for line in reversed(lines):
-            if b"tool_result" not in line or not any(mark in line for mark in wanted.values()):
-                continue
-            for call_id, is_error in _results(line):
-                if wanted.pop(call_id, None) is not None and is_error:
-                    errors.add(call_id)
-        if whole:
+            if b"tool_result" in line and any(mark in line for mark in wanted.values()):
+                found.update((at, error) for at, error in _results(line) if wanted.pop(at, None) is not None)
+        if whole or len(wanted) < len(found):  # the results of a response stand together
             break
         size *= 4
-    return errors
+    return found
 
 
 def _file(path: str | None, session: str, agent: str | None) -> str | None:

@@ -35,10 +35,12 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any, Final
 
 from ._claude import EVENTS, Book, Output, respond
-from ._claude_transcript import look
+from ._claude_transcript import PATIENCE, PAUSE, look
 from ._shared import Calls, Config, fail_open, require
 
 __all__ = ["Adapter", "attach"]
@@ -77,10 +79,10 @@ class Adapter:
 
     async def callback(self, payload: Any, tool_use_id: str | None, context: Any) -> Output:
         """One hook event."""
-        return self._respond(payload) or {}
+        return await self._respond(payload) or {}
 
     @fail_open()
-    def _respond(self, payload: Any) -> Output | None:
+    async def _respond(self, payload: Any) -> Output | None:
         session = str(payload.get("session_id") or "claude-code")
         if payload.get("hook_event_name") == "SessionEnd":
             self._books.pop(session, None)
@@ -89,4 +91,8 @@ class Adapter:
         while len(self._books) >= MOST_SESSIONS:
             del self._books[next(iter(self._books))]
         self._books[session] = books
-        return respond(payload, self.calls.feed, books, *look(payload, session))
+        seen, end = look(payload, session), time.monotonic() + PATIENCE
+        while not seen.complete and time.monotonic() < end:
+            await asyncio.sleep(PAUSE)
+            seen = look(payload, session)
+        return respond(payload, self.calls.feed, books, seen.asked, seen.failed)

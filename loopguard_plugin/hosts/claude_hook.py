@@ -26,7 +26,7 @@ from ..errors import SettingsError, SnapshotError, TurnEndingError  # noqa: E402
 from ..events import Event  # noqa: E402
 from ._claude import Output, respond  # noqa: E402
 from ._claude_state import State, forget, held  # noqa: E402
-from ._claude_transcript import look  # noqa: E402
+from ._claude_transcript import PATIENCE, PAUSE, look  # noqa: E402
 
 __all__ = ["main"]
 
@@ -63,7 +63,10 @@ def _answer(data: bytes, arguments: list[str]) -> Output:
             return _tell(error, payload.get("hook_event_name"))
     if not settings.plugin_enabled:
         return {}
-    asked, failed = look(payload, session)
+    seen, end = look(payload, session), time.monotonic() + PATIENCE
+    while not seen.complete and time.monotonic() < end:
+        time.sleep(PAUSE)
+        seen = look(payload, session)
     with held(session) as (state, write):
         guard = Guard(settings)
         now = time.time()
@@ -74,7 +77,7 @@ def _answer(data: bytes, arguments: list[str]) -> Output:
             _log_facts(step.facts)
             return (step.answer if step.error is None else step.error.answer), step.error
 
-        output = respond(payload, feed, state.books, asked, failed)
+        output = respond(payload, feed, state.books, seen.asked, seen.failed)
         state.guard = guard.snapshot(now)
         write(state)
     return output

@@ -13,7 +13,7 @@ from openai_server import OUT, ModelCall, Step
 
 
 class Dialogue:
-    """Answers in order, and remembers every request that offers tools; the others are the host's own."""
+    """Answers in order, and remembers every request of the session; summaries and titles are the host's own."""
 
     def __init__(self, steps: list[Step]) -> None:
         self.steps = list(steps)
@@ -24,9 +24,9 @@ class Dialogue:
     def answer(self, request: dict[str, Any]) -> Step:
         """The next step."""
         with self._lock:
-            if not request.get("tools"):
+            if not request.get("tools") or _asks_for_a_summary(request):
                 self.side.append(request)
-                return "a summary"
+                return "<analysis>short</analysis><summary>The user said go, and tools ran.</summary>"
             self.requests.append(request)
             step: Step = self.steps.pop(0) if self.steps else OUT
         while callable(step):
@@ -35,12 +35,9 @@ class Dialogue:
 
     def results(self, number: int = -1) -> list[str]:
         """The texts of all tool results in a request, in order."""
-        found = []
-        for message in self.requests[number]["messages"]:
-            for block in message["content"] if isinstance(message["content"], list) else []:
-                if block.get("type") == "tool_result":
-                    found.append(text_of(block.get("content")))
-        return found
+        contents = [message["content"] for message in self.requests[number]["messages"]]
+        blocks = [block for content in contents if isinstance(content, list) for block in content]
+        return [text_of(block.get("content")) for block in blocks if block.get("type") == "tool_result"]
 
     def said(self, number: int = -1) -> str:
         """Everything in a request's messages that the model reads as text, tool results too."""
@@ -51,9 +48,12 @@ def text_of(content: Any) -> str:
     """The text in a message's or a result's content."""
     if isinstance(content, str):
         return content
-    return "\n".join(
-        str(block.get("text") or text_of(block.get("content") or "")) for block in content or [] if block
-    )
+    return "\n".join(str(block.get("text") or text_of(block.get("content") or "")) for block in content or [] if block)
+
+
+def _asks_for_a_summary(request: dict[str, Any]) -> bool:
+    last = text_of(request["messages"][-1]["content"])[-600:]
+    return "Do NOT call any tools" in last or "how to write this summary" in last
 
 
 @contextmanager
@@ -96,7 +96,10 @@ def _handler(dialogue: Dialogue) -> type[BaseHTTPRequestHandler]:
         def _answer(self, request: dict[str, Any]) -> None:
             step = dialogue.answer(request)
             if not isinstance(step, (str, list)):
-                error = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
+                error = {
+                    "type": "invalid_request_error",
+                    "message": "prompt is too long: 210000 tokens > 200000 maximum",
+                }
                 self._send(400, "application/json", json.dumps({"type": "error", "error": error}).encode())
                 return
             blocks, why = _blocks(step)
