@@ -8,8 +8,11 @@ import importlib.metadata
 import pytest
 
 HOSTS = {
+    "claude_code": ("claude-agent-sdk", "claude-code"),
     "google_adk": ("google-adk", "google-adk"),
+    "hermes": ("hermes-agent", "hermes"),
     "langchain": ("langchain", "langchain"),
+    "nanobot": ("nanobot-ai", "nanobot"),
     "openai_agents": ("openai-agents", "openai-agents"),
     "pydantic_ai": ("pydantic-ai-slim", "pydantic-ai"),
     "strands": ("strands-agents", "strands"),

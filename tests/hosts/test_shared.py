@@ -1,0 +1,196 @@
+"""What every host adapter is built on: versions, configurations, batches as values, and nothing that gets out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from loopguard_plugin import LoopGuard, Settings, SettingsError, TurnEndingError, parse_settings
+from loopguard_plugin.answers import Blocked, Code, Detector, Proceed
+from loopguard_plugin.events import Status, UserMessageCommitted
+from loopguard_plugin.hosts._shared import (
+    Calls,
+    UnsupportedHostError,
+    _within,
+    arguments,
+    build_guard,
+    fail_open,
+    report_failure,
+    require,
+)
+
+ON = {"tools": {"loopDetection": {"enabled": True}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [
+        ("0.19.0", True),
+        ("0.19", True),
+        ("0.19.7.post1", True),
+        ("0.18.9", False),
+        ("0.20", False),
+        ("0.20.0rc1", False),
+        ("1.0", False),
+    ],
+)
+def test_version_ranges(version: str, fits: bool) -> None:
+    """From the lower bound on, and below the upper one."""
+    assert _within(version, ">=0.19,<0.20") is fits
+
+
+def test_an_absent_host_names_its_extra() -> None:
+    """An ImportError that says what to install."""
+    with pytest.raises(ImportError, match=r'pip install "loopguard-plugin\[hermes\]"'):
+        require("no-such-host", ">=1,<2", "hermes")
+
+
+def test_an_unknown_version_names_the_range() -> None:
+    """An ImportError of its own kind that says which versions are supported, and which one is there."""
+    with pytest.raises(UnsupportedHostError, match=r"supports msgspec >=99,<100, found \d"):
+        require("msgspec", ">=99,<100", "hermes")
+    assert require("msgspec", ">=0,<99", "hermes")
+
+
+def test_configurations(tmp_path: Path) -> None:
+    """Nothing, settings, a mapping, a file or a guard: all of them make a guard, and a bad one raises at once."""
+    file = tmp_path / "gateway.json5"
+    file.write_text("{tools: {loopDetection: {enabled: true}}}")
+    guard = LoopGuard()
+    assert build_guard(guard) is guard
+    assert build_guard().settings == build_guard(Settings()).settings
+    assert all(build_guard(one).settings.resolve().rolling for one in (parse_settings(ON), ON, file, str(file)))
+    with pytest.raises(SettingsError, match="histroySize"):
+        build_guard({"tools": {"loopDetection": {"histroySize": 1}}})
+    with pytest.raises(SettingsError):
+        build_guard(tmp_path / "absent.json5")
+
+
+def test_a_batch_comes_back_as_values() -> None:
+    """An answer for each call; the second critical batch has the error beside its refusals."""
+    calls = Calls({"tools": {"loopDetection": {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}}})
+    batch = [("a", "read", {"p": 1}), ("b", "read", {"p": 1}), ("c", "read", {"p": 1}), ("d", "read", {"p": 1})]
+    first = calls.starts("s", batch, batch_id="1", run="r")
+    assert first.error is None
+    assert all(isinstance(answer, Blocked) for answer in first.answers)
+    second = calls.starts("s", batch, batch_id="2", run="r")
+    assert second.error is not None
+    assert second.error.code is Code.TOOL_LOOP_PERSISTED
+    assert second.blocked is not None
+    assert second.blocked.terminal
+    ended = calls.ended("s", "r")
+    assert ended is not None
+    assert ended.message == second.error.message
+    calls.end_run("s", "r")
+    assert calls.ended("s", "r") is None
+
+
+def test_a_settlement_comes_back_with_its_error() -> None:
+    """The third identical failure has the error, and what it brought is not lost."""
+    calls = Calls()
+    for number in range(3):
+        calls.starts("s", [("c", "read", {})], batch_id=str(number))
+        settled = calls.settle("s", "c", "read", batch_id=str(number), error="boom", status=Status.ERROR)
+    assert settled.answer.error == "boom"
+    assert settled.error is not None
+    assert settled.error.detector is Detector.REPEATED_TOOL_ERROR
+    calls.user_message("s")
+    assert calls.ended("s") is None
+
+
+def test_nothing_gets_out() -> None:
+    """A guard that raises, and events that make no sense, are answered as if there were no guard."""
+
+    def broken() -> float:
+        raise RuntimeError("a bug")
+
+    calls = Calls(LoopGuard(parse_settings(ON), clock=broken))
+    started = calls.starts("", [("c", "read", {})], batch_id="1")
+    assert started.answers == (Proceed(),)
+    assert started.error is None
+    assert calls.settle("s", "c", "read", batch_id="1", result={"x": 1}).answer.result == {"x": 1}
+    calls.user_message("s")
+    calls.compacted("s")
+    calls.guard = None  # type: ignore[assignment]  # what an adapter's own bug may come to
+    assert calls.ended("s") is None
+    calls.end_run("s")
+    assert calls.feed(UserMessageCommitted(session_key="s"))[1] is None
+
+
+def test_threads_lose_nothing() -> None:
+    """Calls that settle from eight threads at once are all counted."""
+    calls = Calls(ON)
+    batch = [(f"c{n}", "read", {"n": n}) for n in range(64)]
+    calls.starts("s", batch, batch_id="1")
+
+    def settle(part: list[tuple[str, str, dict[str, int]]]) -> None:
+        for call_id, tool, _ in part:
+            calls.settle("s", call_id, tool, batch_id="1", result="same")
+
+    threads = [threading.Thread(target=settle, args=(batch[n::8],)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stats = calls.guard.stats()
+    assert (stats.events, stats.errors) == (128, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [('{"a": 1}', {"a": 1}), ("{broken", "{broken"), (b"[1]", [1]), ({"a": 1}, {"a": 1}), (None, None)],
+)
+def test_arguments(text: object, value: object) -> None:
+    """JSON text is decoded, anything else stays what it is."""
+    assert arguments(text) == value
+
+
+def test_fail_open() -> None:
+    """A failing callback answers what it was told to, sync and async; the end of a turn passes."""
+
+    @fail_open("as if nothing")
+    def bad() -> str:
+        raise RuntimeError
+
+    @fail_open()
+    async def worse() -> None:
+        raise RuntimeError
+
+    ending = TurnEndingError(
+        code=Code.REPEATED_TOOL_ERROR,
+        message="over",
+        session_key="s",
+        run_id=None,
+        tool="read",
+        count=3,
+        detector=Detector.REPEATED_TOOL_ERROR,
+        answer=None,
+    )
+
+    @fail_open()
+    def ended() -> None:
+        raise ending
+
+    assert bad() == "as if nothing"
+    assert asyncio.run(worse()) is None
+    with pytest.raises(TurnEndingError):
+        ended()
+
+
+def test_failures_are_told_seldom(caplog: pytest.LogCaptureFixture) -> None:
+    """The same trouble at the same place is one line a minute, without the error's text."""
+    from loopguard_plugin import logs
+
+    logs.forward_to_stdlib("hosttest")
+    for _ in range(3):
+        try:
+            raise KeyError("secret")
+        except KeyError as error:
+            report_failure(error, "somewhere")
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(lines) == 1
+    assert "KeyError" in lines[0]
+    assert "secret" not in lines[0]
