@@ -22,6 +22,7 @@ like any other, and the model is not asked. Sub-agents are judged too, as runs o
 
 What this host cannot do:
 
+- The terminal UI may talk to a gateway of its own process: it is guarded if that gateway was started as above.
 - Calls without a tool name are dropped by nanobot before anybody sees them.
 - nanobot's own refusals (a repeated external look-up) count as denied calls; they come before loopguard's.
 - Tools of the model's provider ("hosted") are not judged.
