@@ -4,17 +4,19 @@ Each script asks one question and prints a Markdown table::
 
     python -m benchmarks.core_cycle       what does a call cost, against the floor and against other guards?
     python -m benchmarks.bus_cycle        what do the bus and the middleware add?
-    python -m benchmarks.outcome_kinds    what does each row of SPEC 5 cost?
     python -m benchmarks.result_size      how does the cost grow with the result?
-    python -m benchmarks.history_size     ... with `historySize`?
-    python -m benchmarks.open_runs        ... with the number of open runs?
+    python -m benchmarks.outcome_kinds    what does each row of SPEC 5 cost?
     python -m benchmarks.exec_failures    what do failing commands with drifting text cost?
+    python -m benchmarks.nonces           is comparing hostile text linear in its size?
+    python -m benchmarks.history_size     how does the cost grow with `historySize`?
+    python -m benchmarks.open_runs        ... with the number of open runs?
     python -m benchmarks.memory           what is kept per run?
     python -m benchmarks.import_time      what does importing cost?
+    python -m benchmarks.snapshot         what does a restart cost?
     python -m benchmarks.replay           how fast are recorded sessions replayed?
-    python -m benchmarks.host_overhead    what is added to a call inside LangChain? (needs it installed)
+    python -m benchmarks.host_overhead    what is added to a call inside LangChain or hermes-agent? (needs one of them)
     python -m benchmarks.everything       all of the above, for the README
-    python -m benchmarks.where            where does the time of a call go?
+    python -m benchmarks.where            where does the time of a call go? (``--opcodes``: bytecodes by function)
     python -m benchmarks.check            does any ratio fall behind? (exit status 1 if so; needs no other guard)
 
 The other guards come with the dependency group ``bench`` (``pip install --group bench``); those that are not

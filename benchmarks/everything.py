@@ -10,11 +10,15 @@ from . import (
     core_cycle,
     exec_failures,
     history_size,
+    host_overhead,
     import_time,
     memory,
+    nonces,
     open_runs,
     outcome_kinds,
+    replay,
     result_size,
+    snapshot,
 )
 
 QUESTIONS = (
@@ -23,10 +27,14 @@ QUESTIONS = (
     result_size,
     outcome_kinds,
     exec_failures,
+    nonces,
     history_size,
     open_runs,
     memory,
     import_time,
+    snapshot,
+    replay,
+    host_overhead,
 )
 
 

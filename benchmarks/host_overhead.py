@@ -4,9 +4,10 @@ A scripted model asks for one tool after another with ever new arguments; the to
 the host's own bookkeeping: real models and tools take thousands of times as long. Three lines a host: the host alone,
 with middleware of the same hooks that does nothing (what the host asks for any middleware), and with loopguard.
 The last line is the guard's own part: the same events, fed without the host. Ratios are those of the best rounds, for
-LangGraph's own time varies by more than what is measured here.
+a host's own time varies by more than what is measured here.
 
-Needs ``langchain``: ``pip install "loopguard-plugin[langchain]"``.
+Needs ``langchain`` or ``hermes-agent``, which cannot be installed together: ``pip install
+"loopguard-plugin[langchain]"`` in one environment, ``[hermes]`` in another. Measures the one that is there.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from collections.abc import Callable
 from loopguard_plugin import parse_settings
 from loopguard_plugin.hosts._shared import Calls
 
+from . import hermes_turns
 from .measure import Contender, Timed, table, take_turns
 
-CALLS = 30  # a run; LangGraph's own cost a call grows with the messages
+CALLS = 30  # a run; a host's own cost a call grows with the messages
 RUNS = 3
 PER = CALLS * RUNS
 ON = parse_settings({"tools": {"loopDetection": {"enabled": True, "historySize": 30}}})
-BARE, EMPTY, GUARDED, ALONE = "langchain", "empty middleware", "loopguard", "guard alone"
+BARE, EMPTY, GUARDED, ALONE = "the host alone", "with empty hooks", "with loopguard", "the guard alone"
+Ways = dict[str, Callable[[], Timed]]
+"""What is compared, by name."""
 
 
 def guard_alone() -> Timed:
@@ -42,8 +46,15 @@ def guard_alone() -> Timed:
     return timed
 
 
-def langchain_agents() -> dict[str, Callable[[], Timed]]:
-    """Ways to prepare a LangChain agent, by name."""
+def hermes_agents() -> Ways:
+    """Ways to prepare hermes agents."""
+    hermes_turns.home()
+    setups = {BARE: hermes_turns.nothing, EMPTY: hermes_turns.empty, GUARDED: hermes_turns.guarded(ON)}
+    return {name: hermes_turns.prepared(setup, calls=CALLS, runs=RUNS) for name, setup in setups.items()}
+
+
+def langchain_agents() -> Ways:
+    """Ways to prepare a LangChain agent."""
     from langchain.agents import create_agent
     from langchain.agents.middleware import AgentMiddleware, hook_config
     from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
@@ -96,11 +107,22 @@ def langchain_agents() -> dict[str, Callable[[], Timed]]:
     }
 
 
+HOSTS = {"LangChain": ("langchain", langchain_agents), "hermes-agent": ("run_agent", hermes_agents)}
+"""The module by which a host is known to be installed, and how its agents are made."""
+
+
 def report() -> str:
-    """A Markdown table, or what is missing for one."""
-    if importlib.util.find_spec("langchain") is None:
-        return "langchain is not installed."
-    ways = {**langchain_agents(), ALONE: guard_alone}
+    """A Markdown table for each host that is installed, or what is missing for one."""
+    parts = [
+        _one_host(host, agents())
+        for host, (module, agents) in HOSTS.items()
+        if importlib.util.find_spec(module) is not None
+    ]
+    return "\n\n".join(parts) or f"None of these is installed: {', '.join(HOSTS)}."
+
+
+def _one_host(host: str, agents: Ways) -> str:
+    ways = {**agents, ALONE: guard_alone}
     timings = take_turns([Contender(name=name, per=PER, prepare=prepare) for name, prepare in ways.items()], rounds=9)
     lines = [
         (
@@ -110,7 +132,7 @@ def report() -> str:
         )
         for name in ways
     ]
-    return table(("one tool call in LangChain", "µs", "added, of the host's own"), lines)
+    return table((f"one tool call in {host}", "µs", "added, of the host's own"), lines)
 
 
 def main() -> int:
