@@ -19,9 +19,10 @@
     >>> adapter.calls.guard.stats().events
     0
 
-A session is hermes' session, a run is one turn (``turn_id``): a user message always starts with fresh counts. The
-whole response is judged before any tool of it runs; calls that hermes itself drops (exact duplicates) are left out.
-The ended turn's last entry is the reason, as if the model had said it, and the model is not asked.
+A session is hermes' session, a run is one turn (``turn_id``): a user message always starts with fresh counts. The agent
+that settings may speak of (``agents.entries``) is the profile. The whole response is judged before any tool of it runs;
+calls that hermes itself drops (exact duplicates) are left out. The ended turn's last entry is the reason, as if the
+model had said it, and the model is not asked.
 
 What this host cannot do:
 
@@ -74,9 +75,15 @@ def attach(target: object, config: Config = None) -> Adapter:
     ctx = cast("Context", target if hasattr(target, "register_hook") else _context(target))
     logs.forward_to_stdlib(LOGGER)
     logs.leave_stderr()
-    adapter = Adapter(config)
+    adapter = Adapter(config, agent=_profile(ctx))
     adapter.register(ctx)
     return adapter
+
+
+def _profile(ctx: object) -> str | None:
+    """What settings know the agent by: its profile, where that has a name."""
+    name = getattr(ctx, "profile_name", None)
+    return name if isinstance(name, str) and name != "default" else None
 
 
 def _context(manager: object) -> object:
@@ -138,8 +145,9 @@ class _Turn:
 class Adapter:
     """The hooks and middleware, all of them called by keyword and from any thread."""
 
-    def __init__(self, config: Config = None) -> None:
+    def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         self.calls = Calls(config)
+        self._agent = agent
         self._turns: dict[str, _Turn] = {}
         self._lock = threading.RLock()
 
@@ -162,7 +170,7 @@ class Adapter:
     def pre_llm_call(self, *, session_id: str = "", turn_id: str = "", **_: object) -> None:
         """A turn begins, and with it a user message is in the transcript."""
         turn = self._turn(session_id, turn_id)
-        self.calls.user_message(turn.session, run=turn.run, message_id=turn.run)
+        self.calls.user_message(turn.session, run=turn.run, agent=self._agent, message_id=turn.run)
 
     @fail_open()
     def post_api_request(
@@ -185,7 +193,7 @@ class Adapter:
             (str(call.id or ""), str(call.function.name or ""), args)
             for call, args in zip(written, decoded, strict=True)
         ]
-        started = self.calls.starts(turn.session, named, batch_id=api_request_id, run=turn.run)
+        started = self.calls.starts(turn.session, named, batch_id=api_request_id, run=turn.run, agent=self._agent)
         with self._lock:
             turn.batch_id = api_request_id
             turn.calls = [
@@ -252,10 +260,10 @@ class Adapter:
         answers = _answers(conversation_history)
         self._settle_rest(turn, answers)
         if self._steered(turn, answers):
-            self.calls.user_message(turn.session, run=turn.run, kind=MessageKind.STEERING)
+            self.calls.user_message(turn.session, run=turn.run, agent=self._agent, kind=MessageKind.STEERING)
         if turn.overflown:  # the same reason is given for an output limit, which hermes lowers without compacting
             if request_char_count < turn.chars:
-                self.calls.compacted(turn.session, run=turn.run)
+                self.calls.compacted(turn.session, run=turn.run, agent=self._agent)
             turn.overflown = False
         turn.chars = request_char_count
 
@@ -324,6 +332,7 @@ class Adapter:
             call.tool,
             batch_id=turn.batch_id,
             run=turn.run,
+            agent=self._agent,
             index=call.index,
             result=result,
             error=error,

@@ -42,10 +42,13 @@ compression: {enabled: true, protect_first_n: 1, protect_last_n: 2}
 
 @pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of hermes for the whole module: it is read at import."""
-    path = tmp_path_factory.mktemp("hermes")
+    """A home of hermes for the whole module, that of the profile ``scripted``: it is read at import."""
+    user = tmp_path_factory.mktemp("user")
+    path = user / ".hermes" / "profiles" / "scripted"
+    path.mkdir(parents=True)
     (path / "config.yaml").write_text(CONFIG)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(user))
         patch.setenv("HERMES_HOME", str(path))
         no_network(patch)
         yield path
@@ -148,6 +151,7 @@ class TestAgent(Scenarios):
     """
 
     unknown_tools = False  # three responses with nothing else end the turn in hermes itself
+    logger = "hermes_plugins.loopguard"
 
     @pytest.fixture(autouse=True)
     def _manager(self, manager: Any, tools: Tools) -> None:

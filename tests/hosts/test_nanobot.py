@@ -20,6 +20,7 @@ import pytest
 
 pytest.importorskip("nanobot", reason="nanobot-ai is not installed", exc_type=ImportError)
 
+from loguru import logger
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolResult
 from nanobot.agent.tools.registry import ToolRegistry
@@ -163,6 +164,25 @@ class TestDirect(Scenarios):
         final = threaded(lambda: asyncio.run(talk()))  # type: ignore[arg-type,return-value]  # any value will do
         requests = [tool_texts(messages) for messages in provider.requests]
         return Played(bench, requests, str(final), code(adapter, session))
+
+    def test_an_agent_has_settings_of_its_own(self) -> None:
+        """nanobot has one agent and no name for it: its settings are the global ones, or those of the default agent."""
+        entry = {"default": True, "tools": {"loopDetection": {"enabled": True, "warningThreshold": 2}}}
+        adapter = self.new_adapter({"agents": {"entries": {"main": entry}}})
+        assert "[loopguard]" in self.play(adapter, [*[LOOK] * 3, "done"]).results[2]
+
+    def test_lines_reach_the_log_of_the_host(self, caplog: pytest.LogCaptureFixture) -> None:
+        """nanobot logs through loguru: whatever sinks it has get our lines, without arguments and results."""
+        lines: list[str] = []
+        sink = logger.add(lambda message: lines.append(f"{message.record['name']} {message.record['message']}"))
+        try:
+            self.play(self.new_adapter(UNSET), [*[FAIL] * 3, "never said"])
+        finally:
+            logger.remove(sink)
+        ours = [line for line in lines if line.startswith("loopguard_plugin")]
+        assert "loopguard ready" in ours[0]
+        assert sum("action=end_turn" in line for line in ours) == 1
+        assert "cannot open" not in "".join(ours)
 
 
 class TestGateway(TestDirect):
