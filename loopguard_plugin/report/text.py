@@ -48,7 +48,8 @@ def _verdict(run: RunTally) -> str:
     calls = _number(run.calls, "call")
     if run.strongest is None:
         return f"fine, {calls}"
-    what = f"{plain(run.tool)}, {run.detector}, count {run.count}, first at {run.place}"
+    found = "" if run.detector == run.code else f"{run.detector}, "  # the two always-on guards are their own code
+    what = f"{plain(run.tool)}, {found}count {run.count}, first at {run.place}"
     if run.strongest is Action.END_TURN:
         return f"turn ended, {calls}: {run.code} ({what})"
     if run.strongest is Action.BLOCK:
