@@ -9,6 +9,8 @@ from .workload import Form, Shape, runs_of_calls, sizes
 
 SHAPES = {
     "Results of 0.5 KiB of text": Shape(),
+    "Results of 16 KiB of text": Shape(calls=64, size=16 * 1024),
+    "Results of 256 KiB of text": Shape(calls=24, size=256 * 1024),
     "Results as real traffic has them (all sizes, all kinds)": Shape(size=None, form=Form.TOOL),
 }
 

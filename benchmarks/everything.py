@@ -1,8 +1,9 @@
-"""All questions, one after the other, as one Markdown page."""
+"""All questions, one after the other, as one Markdown page. Each is asked in a process of its own."""
 
 from __future__ import annotations
 
 import platform
+import subprocess
 import sys
 
 from . import (
@@ -38,13 +39,17 @@ QUESTIONS = (
 )
 
 
-def main() -> None:
-    """Print the page, part by part."""
+def main() -> int:
+    """Print the page, part by part; the status is 1 if one could not be answered."""
     print(f"Python {platform.python_version()}, {platform.machine()}, {sys.platform}\n")
+    failed = 0
     for question in QUESTIONS:
         title = (question.__doc__ or "").strip().splitlines()[0]
-        print(f"## {title}\n\n{question.report()}\n", flush=True)
+        print(f"## {title}\n", flush=True)
+        failed |= subprocess.run([sys.executable, "-m", question.__name__]).returncode != 0
+        print(flush=True)
+    return int(failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

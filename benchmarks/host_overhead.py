@@ -6,8 +6,8 @@ with middleware of the same hooks that does nothing (what the host asks for any 
 The last line is the guard's own part: the same events, fed without the host. Ratios are those of the best rounds, for
 a host's own time varies by more than what is measured here.
 
-Needs ``langchain`` or ``hermes-agent``, which cannot be installed together: ``pip install
-"loopguard-plugin[langchain]"`` in one environment, ``[hermes]`` in another. Measures the one that is there.
+Needs ``langchain`` or ``hermes-agent`` (``pip install "loopguard-plugin[langchain]"``, ``[hermes]``): measures those
+that are there.
 """
 
 from __future__ import annotations
@@ -113,11 +113,13 @@ HOSTS = {"LangChain": ("langchain", langchain_agents), "hermes-agent": ("run_age
 
 def report() -> str:
     """A Markdown table for each host that is installed, or what is missing for one."""
-    parts = [
-        _one_host(host, agents())
-        for host, (module, agents) in HOSTS.items()
-        if importlib.util.find_spec(module) is not None
-    ]
+    parts = []
+    for host, (module, agents) in HOSTS.items():
+        if importlib.util.find_spec(module) is not None:
+            try:
+                parts.append(_one_host(host, agents()))
+            except ImportError as error:  # a host without its own requirements, for its guard alone needs none
+                parts.append(f"{host} cannot be imported: {error}")
     return "\n\n".join(parts) or f"None of these is installed: {', '.join(HOSTS)}."
 
 

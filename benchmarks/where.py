@@ -103,7 +103,7 @@ def counted(contender: Contender) -> tuple[Counter[Where], Counter[Where]]:
     return frames, opcodes
 
 
-def opcodes_report(shape: Shape | None = None, most: int = 20) -> str:
+def opcodes_report(shape: Shape | None = None, most: int = 16) -> str:
     """The table of frames and bytecodes; a cycle is a start and a settlement."""
     contender = ours.core(ours.timelines(runs_of_calls(shape or Shape(), 2)))
     frames, opcodes = counted(contender)
