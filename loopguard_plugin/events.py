@@ -226,13 +226,18 @@ def _may_be_text(event: object, *names: str) -> None:
 
 def check_batch(batch: object) -> None:
     """As :func:`check`, for a ``batch`` list. Apart, since every start may carry it and only the first one needs it."""
-    if not isinstance(batch, (tuple, list)):
-        raise EventError("batch", f"expected a list of calls, got {_brief(batch)}")
-    for at, call in enumerate(batch):
+    for at, call in enumerate(as_batch(batch)):
         if not isinstance(call, BatchCall):
             raise EventError(f"batch[{at}]", f"expected a BatchCall, got {_brief(call)}")
         _need_text(call.call_id, f"batch[{at}].call_id")
         _need_text(call.tool, f"batch[{at}].tool")
+
+
+def as_batch(batch: object) -> tuple[object, ...] | list[object]:
+    """A ``batch`` as the list that it has to be, whatever is in it. Raises :class:`EventError` for anything else."""
+    if not isinstance(batch, (tuple, list)):
+        raise EventError("batch", f"expected a list of calls, got {_brief(batch)}")
+    return batch
 
 
 def _need_text(value: object, path: str) -> None:
@@ -242,8 +247,8 @@ def _need_text(value: object, path: str) -> None:
 
 def _brief(value: object) -> str:
     """A value's type, and the value itself where it is short and plain: contents never reach a message."""
-    if isinstance(value, (bool, int, float)) and len(text := repr(value)) <= 20:
-        return f"{type(value).__name__} {text}"
+    if isinstance(value, (bool, int, float)) and abs(value) < 10**18:  # of a longer number even repr() may raise
+        return f"{type(value).__name__} {value!r}"
     return type(value).__name__
 
 

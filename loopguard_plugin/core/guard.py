@@ -18,6 +18,7 @@ from ..events import (
     ToolCallSettled,
     ToolCallStarted,
     UserMessageCommitted,
+    as_batch,
     check_batch,
     check_types,
 )
@@ -34,7 +35,7 @@ _PROCEEDS = Step(PROCEED)
 
 # All names of an event that tell its run, in one look; and what the ordinary event leaves out.
 _start_names = attrgetter("session_key", "run_id", "agent_id", "continues")
-_settle_names = attrgetter("session_key", "run_id", "agent_id", "status", "deliverable")
+_settle_names = attrgetter("session_key", "run_id", "agent_id", "status")
 
 
 class Guard:
@@ -124,6 +125,8 @@ class Guard:
     def _arrive(self, event: Event, now: float, facts: list[Fact]) -> Run:
         """The event's run under the settings of its agent, once the event is known to be well-formed."""
         check_types(event)
+        if isinstance(event, ToolCallStarted) and event.batch is not None:
+            self._check_list(event)
         self._start_names = self._settle_names = ()
         run = self._sessions.touch(event.session_key.strip(), _trimmed(event.run_id), now, facts)
         agent_id = _trimmed(event.agent_id)
@@ -134,8 +137,17 @@ class Guard:
             run.fit()
         self._latest = run
         self._start_names = (run.session_key, run.run_id, event.agent_id, None)
-        self._settle_names = (run.session_key, run.run_id, event.agent_id, None, True)
+        self._settle_names = (run.session_key, run.run_id, event.agent_id, None)
         return run
+
+    def _check_list(self, event: ToolCallStarted) -> None:
+        """Look at a list that is new before anything is done for its sake: a run that is made may push out another."""
+        run = self._sessions.find(event.session_key.strip(), _trimmed(event.run_id))
+        batch_id = _trimmed(event.batch_id)
+        if batch_id is not None and (run is None or not run.knows_batch(batch_id)):
+            check_batch(event.batch)
+        else:
+            as_batch(event.batch)
 
     def _started(self, event: ToolCallStarted, run: Run, now: float, facts: list[Fact]) -> Step:
         batch_id, call_id, index = event.batch_id, event.call_id, event.index
@@ -154,7 +166,7 @@ class Guard:
             batch_id = batch_id.strip() or None
             fresh = batch_id != run.batch.batch_id and batch_id != run.previous.batch_id
             fresh = fresh and (run.left is None or not run.left.remembered)
-        if fresh and event.continues is None and (not event.batch or _is_alone(event)):
+        if fresh and event.continues is None and (event.batch is None or _is_alone(event)):
             slot = begin(run, batch_id, call_id, index, observe_call(event.tool, event.args, run.limits), facts)
         else:
             slot = _start_known(event, run, call_id, batch_id, facts, self._sessions)
@@ -171,13 +183,14 @@ class Guard:
             slot is not None
             and event.call_id == slot.call_id
             and (event.batch_id is None or event.batch_id == run.batch.batch_id)
-            and (event.index is None or event.index == slot.index)
+            and (event.index is None or (event.index == slot.index and event.index.__class__ is int))
             and event.tool.__class__ is str
+            and event.deliverable is True
         ):  # the ordinary settlement: of the only call of the current batch, which runs
             run.last_seen = now
             run.alone = None
             settlement = observe_settlement(event, slot.call, run.history is not None or run.window is not None)
-            settle(run, slot, settlement, event.deliverable, facts)
+            settle(run, slot, settlement, True, facts)
         else:
             check_types(event)
             run.last_seen = now
@@ -203,18 +216,32 @@ class Guard:
 def _is_alone(event: ToolCallStarted) -> bool:
     """Whether the batch list has this call and no other; without ``batch_id`` a list says nothing."""
     batch = event.batch
+    if batch is None or (batch.__class__ is not tuple and not as_batch(batch)):
+        return True
     if not batch or event.batch_id is None:
         return True
-    return len(batch) == 1 and batch[0].__class__ is BatchCall and batch[0].call_id == event.call_id
+    one = batch[0]
+    return (
+        len(batch) == 1
+        and one.__class__ is BatchCall
+        and one.call_id == event.call_id
+        and one.tool.__class__ is str
+    )
 
 
 def _start_known(
     event: ToolCallStarted, run: Run, call_id: str, batch_id: str | None, facts: list[Fact], sessions: Sessions
 ) -> Slot:
     """A start that may have come before, or belongs to a batch that is known, or comes while calls are open."""
+    if event.batch is not None:
+        as_batch(event.batch)
     slot = run.known_start(call_id, batch_id, event.index)
     if slot is not None and slot.state is not LISTED and not run.settled_unstarted(slot):
         return slot
+    over = None if batch_id is None else run.closed_batch(batch_id)
+    listed = slot is None and over is None and batch_id != run.batch.batch_id and not _is_alone(event)
+    if listed:
+        check_batch(event.batch)  # before anything is done
     if event.continues is not None:
         run.continue_from(sessions.find(run.session_key, _trimmed(event.continues)))
     if slot is not None:
@@ -222,7 +249,6 @@ def _start_known(
         run.alone = None
         start(run, slot, facts)
         return slot
-    over = None if batch_id is None else run.closed_batch(batch_id)
     if over is not None and over is not run.batch:
         return refuse_late(run, over, call_id, event.index, observe_call(event.tool, event.args, run.limits))
     if batch_id is not None and batch_id == run.batch.batch_id:
@@ -230,7 +256,7 @@ def _start_known(
         slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, run.limits))
         start(run, slot, facts)
         return slot
-    if batch_id is not None and not _is_alone(event):
+    if listed and batch_id is not None:
         return _start_listed(event, run, call_id, batch_id, facts)
     return begin(run, batch_id, call_id, event.index, observe_call(event.tool, event.args, run.limits), facts)
 
@@ -240,12 +266,10 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
 
     Of a batch that comes back after another one, the calls that started before are left out of the list.
     """
-    batch = event.batch or ()
-    check_batch(batch)
     limits = run.limits
     listed = [
         (at, one.call_id.strip(), observe_call(one.tool, one.args, limits))
-        for at, one in enumerate(batch)
+        for at, one in enumerate(event.batch or ())
         if not run.has_started(one.call_id.strip(), batch_id, at)
     ]
     begin_listed(run, batch_id, listed, facts)

@@ -1,0 +1,75 @@
+"""Malformed events built in Python: the field is named, and nothing has moved because of them (SPEC 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers import settings_of, settle, start
+
+from loopguard_plugin import BatchCall, EventError
+from loopguard_plugin.core.guard import Guard
+from loopguard_plugin.events import Event, ToolCallSettled, ToolCallStarted
+
+LISTED = BatchCall("c", "read")
+
+
+def of_batch(batch: object, **fields: Any) -> ToolCallStarted:
+    """A start with something in the place of its batch list."""
+    return ToolCallStarted(session_key="s", call_id="c", tool="read", batch=batch, **fields)  # type: ignore[arg-type]  # that is the point
+
+
+def refused(guard: Guard, event: Event) -> str:
+    """The field that an event is refused for; the guard remembers what it did before."""
+    before, runs = guard.snapshot(0.0), guard.runs
+    with pytest.raises(EventError) as caught:
+        guard.feed(event, 0.0)
+    assert (guard.snapshot(0.0), guard.runs) == (before, runs)
+    return caught.value.field
+
+
+@pytest.mark.parametrize("run", ["r", "new"])
+@pytest.mark.parametrize("batch_id", ["b", "open", None])
+@pytest.mark.parametrize("batch", [5, True, 0, "", "text", b"x", {}, {"call_id": "c"}, object()])
+def test_batch_that_is_no_list(batch: object, batch_id: str | None, run: str) -> None:
+    """Whatever stands in the place of the list, and whether or not the list would be needed."""
+    guard = Guard(settings_of({}))
+    guard.feed(start("c1", batch_id="open"), 0.0)
+    assert refused(guard, of_batch(batch, batch_id=batch_id, run_id=run)) == "batch"
+
+
+@pytest.mark.parametrize("continues", [None, "old"])
+@pytest.mark.parametrize(
+    ("batch", "field"),
+    [
+        ((5,), "batch[0]"),
+        ((LISTED, {"call_id": "d", "tool": "read"}), "batch[1]"),
+        ((LISTED, BatchCall(5, "read")), "batch[1].call_id"),  # type: ignore[arg-type]  # that is the point
+        ((BatchCall("c", b"read"),), "batch[0].tool"),  # type: ignore[arg-type]  # that is the point
+    ],
+)
+def test_list_with_a_wrong_call_moves_no_run(batch: object, field: str, continues: str | None) -> None:
+    """Neither is a streak taken over nor a run pushed out for a start that is refused."""
+    guard = Guard(settings_of({"plugins": {"entries": {"loopguard": {"config": {"maxRuns": 2}}}}}))
+    guard.feed(start("c1", run="r"), 0.0)
+    guard.feed(settle("c2", run="old", error="boom"), 0.0)
+    assert refused(guard, of_batch(batch, batch_id="b", run_id="new", continues=continues)) == field
+    guard.feed(start("c3", run="r"), 0.0)
+    assert refused(guard, of_batch(batch, batch_id="b", run_id="r", continues=continues)) == field
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("index", True), ("index", 1.0), ("index", -1), ("deliverable", 1), ("tool", None)]
+)
+def test_settlement_with_a_value_that_only_equals_the_right_one(field: str, value: object) -> None:
+    """``True`` is no place in a batch and ``1`` no word on delivery, also where they would fit."""
+    guard = Guard(settings_of({}))
+    guard.feed(start("c", batch_id="b", index=1), 0.0)
+    fields: dict[str, Any] = {"session_key": "s", "run_id": "r", "call_id": "c", "tool": "read", field: value}
+    assert refused(guard, ToolCallSettled(**fields)) == field
+
+
+def test_number_too_long_to_be_shown() -> None:
+    """A number that Python itself refuses to print is named by its type."""
+    with pytest.raises(EventError, match="index: expected a whole number from 0, got int"):
+        Guard(settings_of({})).feed(start("c", index=-(10**5000)), 0.0)
