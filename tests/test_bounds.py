@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 
 from helpers import compaction, detection, message, settle, start
@@ -220,3 +221,29 @@ def test_wide_batch_is_judged_without_quadratic_work() -> None:
     assert run is not None
     assert not run.batch.running
     assert not run.batch.held
+
+
+def test_calls_that_share_an_id_make_no_quadratic_work() -> None:
+    """Twice as many calls of one id, told apart by index, take about twice as many steps."""
+
+    def steps(calls: int) -> int:
+        taken = 0
+
+        def count(frame: object, what: str, _: object) -> None:
+            nonlocal taken
+            taken += what == "call"
+
+        guard = guard_of()
+        events = [start("same", args={"at": at}, batch_id="b", index=at) for at in range(calls)]
+        settled = [settle("same", batch_id="b", index=at) for at in range(calls)]
+        sys.setprofile(count)
+        try:
+            for begun in events:
+                guard.feed(begun, 0.0)
+            for ended in settled:
+                guard.feed(ended, 0.0)
+        finally:
+            sys.setprofile(None)
+        return taken
+
+    assert steps(400) < 3 * steps(200)

@@ -450,7 +450,7 @@ WRITTEN: dict[type, set[str]] = {
 MADE_ANEW: dict[type, set[str]] = {
     Sessions: {"due", "idle", "latest", "limit"},
     Run: {"alone", "buckets", "capped", "limits", "settings"},
-    Batch: {"by_id", "projection", "shadow", "waiting"},
+    Batch: {"by_id", "places", "projection", "shadow", "waiting"},
     Slot: {"order"},
     History: {"_lines", "_ping_pong", "_tails", "busy", "newest", "stirred"},
     Since: {"by_key"},

@@ -111,7 +111,7 @@ class Batch(Struct, eq=False):
     ``foreign`` are calls of their own that arrived meanwhile. ``projection`` and ``shadow`` are what the next sibling
     is judged by, made when there is one. The first ``admitted`` slots came with the whole list and were judged at
     once. ``waiting`` (a heap of calls that may hold others up) and ``held`` (a heap of settled calls that wait) serve
-    batches of several calls, as does ``by_id``.
+    batches of several calls, as does ``by_id``; ``places`` are those of calls that share an id, by id and index.
     """
 
     batch_id: str | None
@@ -127,6 +127,7 @@ class Batch(Struct, eq=False):
     projection: Projection | None = None
     shadow: History | None = None
     by_id: dict[str, list[Slot]] | None = None
+    places: dict[tuple[str, int | None], Slot] | None = None
     waiting: list[Slot] | None = None
     held: list[Slot] | None = None
 
@@ -142,6 +143,8 @@ class Batch(Struct, eq=False):
         that is open; else the newest.
         """
         same = self.slots if self.by_id is None else self.by_id.get(call_id, ())
+        if index is not None and len(same) > 1 and self.places is not None:
+            return self.places.get((call_id, index))  # calls that share an id have an index each
         found = [slot for slot in same if slot.call_id == call_id and slot_is_at(slot, index)]
         if fresh:
             wanted = (slot for slot in found if slot.state is LISTED)
@@ -173,7 +176,13 @@ class Batch(Struct, eq=False):
             self.by_id = {first.call_id: [first]}
             self.waiting = [first] if first.state is LISTED or first.state is RUNNING else []
             self.held = []
-        self.by_id.setdefault(slot.call_id, []).append(slot)
+        same = self.by_id.setdefault(slot.call_id, [])
+        same.append(slot)
+        if len(same) > 1:
+            if self.places is None:
+                self.places = {}
+            for one in same if len(same) == 2 else same[-1:]:
+                self.places[one.call_id, one.index] = one
         heappush(self.waiting, slot)
 
     def start(self, slot: Slot, record: Record) -> None:
