@@ -206,6 +206,24 @@ def test_no_content_is_kept_after_its_digest() -> None:
     assert len(run.errors.text) <= 300
 
 
+def test_error_text_is_kept_no_longer_than_it_waits() -> None:
+    """Of failures in a batch, late ones and ones without a start, only digests stay once they are applied."""
+    guard = guard_of(enabled=None)
+    guard.feed(start("late"), 0.0)
+    for at in range(3):
+        guard.feed(start(f"c{at}", args={"at": at}, batch_id="b", index=at), 0.0)
+    run = guard._sessions.find("s", "r")
+    assert run is not None
+    for at in reversed(range(3)):
+        guard.feed(settle(f"c{at}", batch_id="b", error=f"secret {at}"), 0.0)
+        assert (f"secret {at}" in repr(run.batch)) is (at > 0)
+    guard.feed(settle("late", error="secret of late"), 0.0)
+    guard.feed(settle("own", error="secret of own"), 0.0)
+    guard.feed(settle("own", tool="other", result="fine", batch_id="c"), 0.0)
+    assert run.left is not None
+    assert "secret" not in repr((run.batch, run.previous, run.left.remembered, run.left.orphans))
+
+
 def test_wide_batch_is_judged_without_quadratic_work() -> None:
     """Ten thousand calls in one response, every start with the whole list: each is judged once."""
     guard = guard_of()

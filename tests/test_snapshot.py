@@ -440,7 +440,7 @@ WRITTEN: dict[type, set[str]] = {
     Settlement: {"error_text", "failure", "outcome", "status", "unchanged", "unknown_tool"},
     Loop: {"count", "detector", "key", "level"},
     Record: {"failure", "key", "marks", "outcome", "tool"},
-    RepeatedErrors: {"count", "key", "outcome", "shown", "text"},
+    RepeatedErrors: {"count", "key", "outcome", "text"},
     CompactionWindow: {"_before", "_first", "_same", "repeats", "seen", "size"},
     History: {"_since", "cascade", "cycles", "records", "size"},
     Since: {"calls"},

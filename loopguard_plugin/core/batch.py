@@ -76,7 +76,8 @@ class Slot(Struct, eq=False):
 
     ``order``: (index, arrival) in the batch; ``warning`` is fixed when the call starts and ``note`` when it settles;
     ``ending`` is the error that its start (then there is a ``refusal``) or its settlement raised, kept to answer a
-    redelivery alike; ``armed_at``: which arming of the post-compaction guard it settled under.
+    redelivery alike; ``settlement`` waits for those of earlier calls; ``armed_at``: which arming of the post-compaction
+    guard it settled under.
     """
 
     call_id: str

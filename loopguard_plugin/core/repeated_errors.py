@@ -16,13 +16,12 @@ class RepeatedErrors:
     the message.
     """
 
-    __slots__ = ("count", "key", "outcome", "shown", "text")
+    __slots__ = ("count", "key", "outcome", "text")
 
     def __init__(self) -> None:
         self.count = 0
         self.key = 0
         self.outcome: int | None = None
-        self.shown = ""
         self.text = ""
 
     def fail(self, call: Call, settlement: Settlement) -> int:
@@ -33,6 +32,5 @@ class RepeatedErrors:
             self.count = 1
             self.key = call.key
             self.outcome = settlement.outcome
-        self.shown = call.shown
         self.text = settlement.error_text or ""
         return self.count

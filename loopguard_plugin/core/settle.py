@@ -54,7 +54,8 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
 def _apply_ready(run: Run, batch: Batch, facts: list[Fact]) -> None:
     """Apply what the batch hands on; the first error that comes of it is the one that it owes."""
     while (slot := batch.next_ready()) is not None:
-        ending = _apply(run, slot, slot.settlement, facts) if slot.settlement is not None else None
+        settlement, slot.settlement = slot.settlement, None  # an error text is kept no longer than it waits (SPEC 13)
+        ending = _apply(run, slot, settlement, facts) if settlement is not None else None
         if batch.owed is None:
             batch.owed = ending
 
@@ -62,7 +63,6 @@ def _apply_ready(run: Run, batch: Batch, facts: list[Fact]) -> None:
 def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> None:
     """A call whose batch has ended: applied on arrival, without a note."""
     slot.state = SETTLED
-    slot.settlement = settlement
     slot.armed_at = run.armings
     slot.ignored = settlement.status is _BLOCKED
     record = slot.record
@@ -70,7 +70,7 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact])
         record = slot.record = None
     ending = _apply(run, slot, settlement, facts)
     if record is None:
-        _own_record(run, slot)
+        _own_record(run, slot, settlement)
     elif record.outcome is not None and run.history is not None:
         run.history.refill(record)
         run.batch.shadow = None
@@ -88,20 +88,18 @@ def settle_alone(
     """A settlement whose start was never seen: a call of its own, applied where it arrives."""
     run.remember_orphan(batch_id, slot)
     slot.state = SETTLED
-    slot.settlement = settlement
     slot.armed_at = run.armings
     slot.ignored = settlement.status is _BLOCKED
     ending = _apply(run, slot, settlement, facts)
     if settlement.status not in _NOTHING:
         run.count_call(slot.call.key)
-    _own_record(run, slot)
+    _own_record(run, slot, settlement)
     _owe(run, slot, ending, facts)
 
 
-def _own_record(run: Run, slot: Slot) -> None:
+def _own_record(run: Run, slot: Slot, settlement: Settlement) -> None:
     """Put a call of its own into the history where it arrived: amid the open batch."""
-    settlement = slot.settlement
-    if settlement is None or settlement.status in _NOTHING or run.history is None:
+    if settlement.status in _NOTHING or run.history is None:
         return
     record = Record(slot.call.key, slot.call.tool)
     slot.record = record

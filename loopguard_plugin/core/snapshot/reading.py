@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from heapq import heapify
 
-from ...events import Status
 from ..batch import FIRST, Batch, Ending, Note, Refusal, Slot
 from ..history import History, Since
 from ..observe import Call, Settlement
@@ -33,8 +32,6 @@ from .rows import (
     Snapshot,
     WindowRow,
 )
-
-_APPLIED = Settlement(Status.OK)  # of an applied settlement only that it came is known
 
 
 def read(snapshot: Snapshot, now: float, limit: int, idle: float) -> Sessions:
@@ -167,10 +164,7 @@ class _SessionReader:
         slot.warning = self._loop(row.warning)
         slot.note = self._note(row.note)
         slot.ending = self._ending(row.ending)
-        if row.waiting is not None:
-            slot.settlement = self._settlement(row.waiting)
-        elif row.settled:
-            slot.settlement = _APPLIED
+        slot.settlement = None if row.waiting is None else self._settlement(row.waiting)
         slot.ignored, slot.armed_at = row.ignored, row.armed_at
 
     def _call(self, row: CallRow) -> Call:
@@ -202,9 +196,9 @@ class _SessionReader:
 
     def _errors(self, row: ErrorsRow) -> RepeatedErrors:
         errors = RepeatedErrors()
-        count, key, outcome, shown, text = row
+        count, key, outcome, text = row
         errors.count, errors.key, errors.outcome = count, self._digests[key], self._maybe(outcome)
-        errors.shown, errors.text = self._texts[shown], self._texts[text]
+        errors.text = self._texts[text]
         return errors
 
     def _window(self, row: WindowRow) -> CompactionWindow:

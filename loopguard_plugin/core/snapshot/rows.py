@@ -34,7 +34,7 @@ RefusalRow: TypeAlias = tuple[Detector, int, Text, bool]  # detector, count, rea
 EndingRow: TypeAlias = tuple[Code, Detector, int, Text, Text, Text]  # code, detector, count, tool, call id, message
 NoteRow: TypeAlias = tuple[Text, Detector, int]  # text, detector, count
 LoopRow: TypeAlias = tuple[Level, Detector, int, KeyRow]  # level, detector, count, key
-ErrorsRow: TypeAlias = tuple[Count, Digest, Digest | None, Text, Text]  # count, key, outcome, shown, text
+ErrorsRow: TypeAlias = tuple[Count, Digest, Digest | None, Text]  # count, key, outcome, text
 MemoryRow: TypeAlias = list[tuple[Text | None, At]]  # batch id, slot
 UnitRow: TypeAlias = list[tuple[Digest, Annotated[int, Meta(ge=-1)] | None]]  # key, outcome (-1: it was vetoed)
 
@@ -51,7 +51,7 @@ class SettlementRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class SlotRow(Struct, frozen=True, array_like=True, gc=False):
-    """A call. ``settled``: its settlement came; ``waiting``: and has not been applied yet."""
+    """A call. ``waiting``: its settlement, where that came and has not been applied yet."""
 
     call_id: Text
     index: int | None
@@ -62,7 +62,6 @@ class SlotRow(Struct, frozen=True, array_like=True, gc=False):
     warning: LoopRow | None
     note: NoteRow | None
     ending: EndingRow | None
-    settled: bool
     waiting: SettlementRow | None
     ignored: bool
     armed_at: Count

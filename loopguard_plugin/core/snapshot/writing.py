@@ -139,12 +139,11 @@ class _SessionWriter:
         return at
 
     def _batch(self, batch: Batch) -> BatchRow:
-        held = {id(slot) for slot in batch.held or ()}
         return BatchRow(
             batch_id=None if batch.batch_id is None else self._text(batch.batch_id),
             running=batch.running,
             admitted=batch.admitted,
-            slots=[self._slot(slot, waits=id(slot) in held) for slot in batch.slots],
+            slots=[self._slot(slot) for slot in batch.slots],
             arrivals=[self._record(record) for record in batch.arrivals],
             foreign=None if batch.foreign is None else [self._record(record) for record in batch.foreign],
             refusal=self._refusal(batch.refusal),
@@ -156,16 +155,14 @@ class _SessionWriter:
     def _memory(self, memory: dict[Name, Slot]) -> MemoryRow:
         return [(None if name[0] is None else self._text(name[0]), self._slot(slot)) for name, slot in memory.items()]
 
-    def _slot(self, slot: Slot, *, waits: bool = False) -> int:
+    def _slot(self, slot: Slot) -> int:
         at = self._slots.get(id(slot))
         if at is None:
             at = self._slots[id(slot)] = len(self._slot_rows)
-            self._slot_rows.append(self._slot_row(slot, waits))
+            self._slot_rows.append(self._slot_row(slot))
         return at
 
-    def _slot_row(self, slot: Slot, waits: bool) -> SlotRow:
-        """A call. Of a settlement that was applied only that it came is kept: its error text has done its work."""
-        settlement = slot.settlement
+    def _slot_row(self, slot: Slot) -> SlotRow:
         return SlotRow(
             call_id=self._text(slot.call_id),
             index=None if slot.index is None else _bounded(slot.index),
@@ -176,8 +173,7 @@ class _SessionWriter:
             warning=self._loop(slot.warning),
             note=self._note(slot.note),
             ending=self._ending(slot.ending),
-            settled=settlement is not None,
-            waiting=self._settlement(settlement) if settlement is not None and waits else None,
+            waiting=None if slot.settlement is None else self._settlement(slot.settlement),
             ignored=slot.ignored,
             armed_at=slot.armed_at,
         )
@@ -214,8 +210,7 @@ class _SessionWriter:
     def _errors(self, errors: RepeatedErrors | None) -> ErrorsRow | None:
         if errors is None:
             return None
-        shown, text = self._text(errors.shown), self._text(errors.text)
-        return errors.count, self._digest(errors.key), self._maybe(errors.outcome), shown, text
+        return errors.count, self._digest(errors.key), self._maybe(errors.outcome), self._text(errors.text)
 
     def _window(self, window: CompactionWindow) -> WindowRow:
         first = window._first
