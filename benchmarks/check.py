@@ -102,7 +102,7 @@ def limits() -> Iterator[Limit]:
     yield Limit("failing commands, to five plain passes", 0.5, 0.6, _exec)
     yield Limit("historySize 3,000, to 30", 1.2, 1.6, _history)
     yield Limit("20,000 open runs, to one (must: 100,000)", 2.5, 3.5, _open)
-    yield Limit("KiB kept per run of 30 calls", 8, 8, _memory)
+    yield Limit("KiB kept per run of 30 calls", 8, 8.4, _memory)
     if peers.installed():
         for size in result_size.SIZES:
             what = f"core, to the fastest peer that compares, {size / 1024:g} KiB"
