@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from helpers import message, play, settle, start
+from helpers import message, play, settle, start, turns
 
 from loopguard_plugin import EmbeddedBus, LoopGuard, TurnEndingError
-from loopguard_plugin.answers import Blocked, Deliver, Detector, Proceed
+from loopguard_plugin.answers import Blocked, Code, Deliver, Detector, Proceed, RunEnded
 from loopguard_plugin.core.guard import Guard
 from loopguard_plugin.decisions import Action, LoopGuardDecision
 from loopguard_plugin.events import Event
@@ -362,6 +362,39 @@ def test_observe_mode_lets_errors_and_compaction_loops_pass() -> None:
     assert [(one.action, one.code, one.count) for one in decisions(settings, events)] == [
         (Action.WOULD_END_TURN, "repeated_tool_error", 3)
     ]
+
+
+def test_observe_mode_tells_an_end_again_once_the_user_wrote() -> None:
+    """Each turn that would have ended is told and summed up, whichever guard would have done it."""
+    guard = Guard(parse_settings(config(mode="observe", loop={"enabled": None}, limits={"callsPerTurn": 4})))
+    told = []
+    for turn in ("a", "b"):
+        events: list[Event] = [message(), *turns(6, prefix=turn, error="boom")]
+        told.append([fact for event in events for fact in guard.feed(event, 0.0).facts if isinstance(fact, RunEnded)])
+    codes = [Code.REPEATED_TOOL_ERROR, Code.CALL_LIMIT_REACHED]
+    assert [[fact.code for fact in each] for each in told] == [codes, codes]
+    (summary,) = guard.end_run("s", "r")
+    assert summary.ends == 4  # type: ignore[attr-defined]
+
+
+def test_ceiling_is_told_as_often_as_notes_come_in_observe_mode() -> None:
+    """Past a ceiling each call would end the turn, whatever it is: once in ten is enough."""
+    settings = config(mode="observe", limits={"callsPerRun": 3})
+    events = [event for at in range(24) for event in (start(f"c{at}", args={"at": at}), settle(f"c{at}", result=at))]
+    assert [one.count for one in decisions(settings, events)] == [3, 10, 20]
+
+
+def test_observed_block_spends_no_allowance() -> None:
+    """A run that is guarded from now on has met no block yet: its first one is no end."""
+    enforce, observe = observed()
+    guard = Guard(parse_settings(observe))
+    for event in calls(7):
+        guard.feed(event, 0.0)
+    restarted = Guard(parse_settings(enforce))
+    restarted.restore(guard.snapshot(0.0), 0.0)
+    answer = restarted.feed(start("next", args=1), 0.0).answer
+    assert isinstance(answer, Blocked)
+    assert not answer.terminal
 
 
 def test_observe_mode_of_one_agent() -> None:

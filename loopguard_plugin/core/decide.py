@@ -12,11 +12,12 @@ from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
 from .batch import BLOCKED, FIRST, LISTED, RUNNING, Batch, Ending, Refusal, Slot
 from .history import History, Projection, shadow
+from .notes import OBSERVED
 from .observe import Call
 from .post_compaction import BEFORE
 from .precedence import CRITICAL, WARNING, Loop, judge
 from .record import VETO, Record
-from .run import Run
+from .run import SPENT, Run
 from .settle import bar, end_open, observe_ending, raise_if_due
 
 
@@ -158,11 +159,15 @@ def _limit(run: Run, asked: int) -> Loop | None:
 def _critical(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:
     """A call must not run: its batch is blocked, and the allowance spent; if it was spent before, the turn ends."""
     capped = loop.detector is Detector.CALL_LIMIT
-    terminal = run.spent or capped
+    observe = run.limits.observe
+    terminal = run.spent or capped or (observe and run.observed(SPENT) > 0)
     if not capped:
-        run.spent = True
         run.batch.culprit = slot.call.key
-    if run.limits.observe:
+        if observe:
+            run.leftovers().would[SPENT] = 1  # the model has met no block yet, should this be enforced later
+        else:
+            run.spent = True
+    if observe:
         _observe(run, slot, loop, terminal, facts)
     else:
         _refuse(run, slot, loop, terminal, facts)
@@ -188,9 +193,13 @@ def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact])
 
 
 def _observe(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]) -> None:
-    """Observe mode: only say what would have been done, a second time and later no oftener than notes may come."""
-    first = not run.observed("ends" if terminal else "blocks")
-    if not run.buckets.spend(run.run_id, ("observed", loop.detector, slot.call.key), loop.count) and not first:
+    """Observe mode: only say what would have been done, and again no oftener than notes may come or a user writes."""
+    repeats: str | int | None = slot.call.key
+    if loop.detector is Detector.CALL_LIMIT:
+        repeats = None  # no call does
+    elif loop.detector is Detector.UNKNOWN_TOOL_REPEAT:
+        repeats = slot.call.tool
+    if not run.buckets.spend(run.run_id, (OBSERVED, "ends" if terminal else "blocks", repeats), loop.count):
         return
     if terminal:
         observe_ending(run, _persisted(slot, loop), facts)

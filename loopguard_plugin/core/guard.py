@@ -207,6 +207,7 @@ class Guard:
         message_id = _trimmed(event.message_id)
         if session is None or (message_id is not None and not session.is_new(message_id)):
             return
+        session.buckets.tell_anew()
         for one in session.runs.values():
             one.new_input()
         if event.kind == MessageKind.MESSAGE and None in session.runs:

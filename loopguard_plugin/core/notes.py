@@ -9,6 +9,7 @@ KEYS: Final = 256  # warning keys remembered a session
 BUCKET: Final = 10  # calls a bucket
 
 NOTE_KEY: Final = "loopguard_note"
+OBSERVED: Final = "observed"  # the first part of a key under which observe mode tells of a block or an end
 
 
 class Buckets:
@@ -36,6 +37,15 @@ class Buckets:
         """A run ended: another one of the same name starts afresh."""
         if self._last is not None:
             self._last = {name: bucket for name, bucket in self._last.items() if name[0] != run_id}
+
+    def tell_anew(self) -> None:
+        """A user wrote: the next block or end that observe mode leaves undone is news again."""
+        if self._last is not None:
+            self._last = {name: bucket for name, bucket in self._last.items() if not _is_observed(name[1])}
+
+
+def _is_observed(key: Hashable) -> bool:
+    return isinstance(key, tuple) and key[:1] == (OBSERVED,)
 
 
 def append_note(value: object, note: str) -> object:

@@ -15,6 +15,7 @@ from .repeated_errors import RepeatedErrors
 
 DEFAULTS: Final = ResolvedSettings()
 CALLS: Final = 2 * BEFORE
+SPENT: Final = "spent"  # beside notes, blocks and ends
 REMEMBERED: Final = 64  # open and blocked calls of ended batches, a run (SPEC 2)
 
 
@@ -34,7 +35,7 @@ class Leftovers:
     """What a run keeps that most runs never have.
 
     ``remembered``: open and blocked calls of ended batches; ``orphans``: calls whose start was never seen; ``would``:
-    how many notes, blocks and ends observe mode left undone.
+    how many notes, blocks and ends observe mode left undone, and whether it would have spent the allowance.
     """
 
     __slots__ = ("orphans", "remembered", "would")
@@ -242,6 +243,8 @@ class Run:
     def renew(self) -> None:
         """A user message of kind ``message``: the unnamed run may survive another blocked batch."""
         self.spent = False
+        if self.left is not None:
+            self.left.would.pop(SPENT, None)
 
     def over_limit(self, asked: int) -> int | None:
         """Whether so many more calls would pass a ceiling; if so, how many of its calls were made."""

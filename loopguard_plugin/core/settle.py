@@ -12,6 +12,7 @@ from ..answers import CallsUnsettled, Code, Detector, Fact, NoteEmitted, RunEnde
 from ..events import Status
 from . import wording
 from .batch import BLOCKED, LISTED, RUNNING, SETTLED, Batch, Ending, Note, Refusal, Slot
+from .notes import OBSERVED
 from .observe import Settlement
 from .post_compaction import CompactionWindow
 from .precedence import Loop
@@ -206,7 +207,7 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
         persisted = _watch(run, run.window, slot, settlement, facts)
         ending = ending or persisted
     if ending is not None and run.limits.observe:
-        if run.buckets.spend(run.run_id, ("observed", ending.code, slot.call.key), ending.count):
+        if run.buckets.spend(run.run_id, (OBSERVED, ending.code, slot.call.key), ending.count):
             observe_ending(run, ending, facts)
         return None
     return ending
