@@ -62,6 +62,16 @@ def test_idle_run_is_forgotten_and_a_busy_one_is_not() -> None:
     assert not blocked(guard, now=88 * MINUTE)
 
 
+def test_shorter_idle_time_holds_from_the_next_event_on() -> None:
+    """A setting that changes while runs are open is not put off until they would have been looked at anyway."""
+    guard = guard_of(idle=30)
+    call(guard, "c")
+    guard.use(parse_settings({"plugins": {"entries": {"loopguard": {"config": {"idleMinutes": 1}}}}}))
+    facts = call(guard, "d", run="other", now=2 * MINUTE)
+    assert [fact.run_id for fact in facts if isinstance(fact, RunEvicted)] == ["r"]
+    assert guard.runs == 1
+
+
 def test_idle_run_with_an_open_call_is_kept_for_a_day() -> None:
     """A tool that runs for hours still counts when it settles; after 24 h the run is given up."""
     guard = guard_of(idle=30)

@@ -51,8 +51,7 @@ class Guard:
         self._latest = Run("", None, Buckets())  # the run used last, if what follows tells its events
         self._start_names: tuple[object, ...] = ()
         self._settle_names: tuple[object, ...] = ()
-        self._sessions.limit = settings.max_runs
-        self._sessions.idle = settings.idle_minutes * 60
+        self._sessions.bound(settings.max_runs, settings.idle_minutes * 60)
 
     @property
     def runs(self) -> int:

@@ -59,6 +59,12 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._runs) + len(self._parked)
 
+    def bound(self, limit: int, idle: float) -> None:
+        """Other bounds: runs that are idle by now are looked for at the next event."""
+        self.limit = limit
+        self.idle = idle
+        self.due = -math.inf
+
     def session(self, session_key: str) -> Session | None:
         """A session that has a run."""
         return self._by_key.get(session_key)
