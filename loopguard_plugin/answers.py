@@ -152,7 +152,10 @@ class WindowClosed(Fact, frozen=True, kw_only=True):
 
 
 class CallsUnsettled(Fact, frozen=True, kw_only=True):
-    """A batch ended while calls of it were still open (SPEC 8, 13). ``calls``: how many; ``first``: of its run."""
+    """A batch, or its run, ended while calls of it were still open (SPEC 8, 13).
+
+    ``calls``: how many; ``first``: of its run, and nothing else tells of them.
+    """
 
     calls: int
     first: bool

@@ -170,7 +170,7 @@ def _(fact: CallsUnsettled) -> Line:
     if not fact.first:
         return Line("DEBUG", f"{_calls(fact.calls)} more never settled ({_where(fact)})")
     text = (
-        f"{_calls(fact.calls)} had not settled when the run's next batch started, counted as aborted; a sub-agent "
+        f"{_calls(fact.calls)} had not settled when the batch or the run was over, counted as aborted; a sub-agent "
         f"inside its parent's run looks like this and needs a run_id of its own ({_where(fact)})"
     )
     return Line("WARNING", text)

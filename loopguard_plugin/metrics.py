@@ -14,7 +14,7 @@ observe mode only would have done has ``observed`` true.
 ``loopguard.blocks``            detector, agent       batches refused
 ``loopguard.ends``              detector, agent,      turns ended
                                 code
-``loopguard.unsettled``         agent                 calls that never settled before their run went on
+``loopguard.unsettled``         agent                 calls that had not settled when the batch or the run was over
 ``loopguard.decision.duration`` event                 seconds that the guard took over one event (histogram)
 ``loopguard.runs``                                    runs remembered now
 ``loopguard.errors``                                  failures inside the guard, whose events passed unjudged
@@ -24,14 +24,14 @@ observe mode only would have done has ``observed`` true.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
 
 from . import __version__
-from .answers import BatchBlocked, CallsUnsettled, NoteEmitted, RunEnded, Step
+from .answers import BatchBlocked, CallsUnsettled, Fact, NoteEmitted, RunEnded, Step
 from .logs import event_name
 
 if TYPE_CHECKING:
@@ -77,7 +77,12 @@ class Metrics:
         of_event = {"event": event_name(event)}
         self._seconds.record(seconds, of_event)
         self._events.add(1, {**of_event, "agent": event.agent_id} if event.agent_id else of_event)
-        for fact in step.facts:
+        if step.facts:
+            self.count(step.facts)
+
+    def count(self, facts: Iterable[Fact]) -> None:
+        """What was done, with an event or when a run was ended by hand."""
+        for fact in facts:
             if isinstance(fact, NoteEmitted):
                 self._notes.add(1, _who(fact))
             elif isinstance(fact, BatchBlocked):

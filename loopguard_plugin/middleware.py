@@ -205,6 +205,7 @@ class LoopGuard:
         facts = self._guard.end_run(session_key, run_id)
         if facts:
             self._tell(facts, None)
+            self._count(facts)
 
     def snapshot(self) -> bytes:
         """What is remembered, for :meth:`restore` in another process: to be called at shutdown, after the last event.
@@ -261,6 +262,13 @@ class LoopGuard:
         except Exception as error:
             self._failed(error, event)
         return step
+
+    def _count(self, facts: Iterable[Fact]) -> None:
+        if self._metrics is not None:
+            try:
+                self._metrics.count(facts)
+            except Exception as error:
+                self._failed(error, None)
 
     def _tell(self, facts: Iterable[Fact], event: object) -> None:
         """The log lines of a step. Above ``maxRuns`` every new run evicts one: of these, a line a minute will do."""

@@ -158,8 +158,20 @@ def test_unsettled_calls_are_told_once_a_run(sink: Sink) -> None:
     sink.clear()
     feed(guard, [start(f"c{at}", args=at) for at in range(5)])
     (text,) = sink.texts("WARNING")
-    assert text.startswith("1 call had not settled when the run's next batch started")
+    assert text.startswith("1 call had not settled when the batch or the run was over")
     assert "run_id of its own" in text
+
+
+def test_unsettled_calls_are_told_when_the_run_ends(sink: Sink) -> None:
+    """A host that never publishes outcomes is seen also where each run has one response only."""
+    guard = LoopGuard()
+    sink.clear()
+    feed(guard, [start("a", batch_id="b", index=0), start("b", batch_id="b", index=1)])
+    guard.end_run("s", "r")
+    (text,) = sink.texts("WARNING")
+    assert text.startswith("2 calls had not settled")
+    guard.end_run("s", "r")
+    assert len(sink.texts("WARNING")) == 1
 
 
 def test_evicted_runs_are_told(sink: Sink) -> None:

@@ -116,6 +116,8 @@ def test_calls_that_never_settle_are_counted(meter: Meter) -> None:
     for n in range(5):
         guard.feed(start(f"c{n}", agent="a"))
     assert meter.numbers("loopguard.unsettled") == {"agent=a": 4}
+    guard.end_run("s", "r")
+    assert meter.numbers("loopguard.unsettled") == {"agent=a": 5}
 
 
 def test_a_turn_that_ends_is_timed_too(meter: Meter) -> None:

@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from typing import Final
 
-from ..answers import EvictionReason, Fact, RunEvicted
+from ..answers import CallsUnsettled, EvictionReason, Fact, RunEvicted
 from ..errors import EventError
 from .notes import Buckets
 from .run import Run
@@ -110,6 +110,8 @@ class Sessions:
 
     def drop(self, run: Run, facts: list[Fact]) -> None:
         """Forget a run, and its session with the last one."""
+        if run.batch.running:
+            facts.append(CallsUnsettled(**run.place(), calls=run.batch.running, first=not run.told))
         summary = run.summary()
         if summary is not None:
             facts.append(summary)
@@ -134,6 +136,7 @@ class Sessions:
                 open_calls=run.open_calls(),
             )
         )
+        run.told = run.told or run.open_calls() > 0
         self.drop(run, facts)
 
     def _sweep(self, now: float, facts: list[Fact]) -> None:
