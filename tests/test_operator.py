@@ -299,6 +299,38 @@ def test_hard_ceiling_of_calls(limits: dict[str, int]) -> None:
     assert done[6] == ("end_turn", "call_limit", 3, "call_limit_reached")
 
 
+def test_listed_call_that_only_settles_counts_for_the_ceiling() -> None:
+    """A call of the list that was made without being announced is one of the calls that were made."""
+    listed: list[tuple[str, str, object]] = [("a", "read", 1), ("b", "read", 2)]
+    events = [
+        start(*listed[0], batch_id="x", index=0, batch=listed),
+        settle("a", batch_id="x"),
+        settle("b", batch_id="x"),
+        start("c", args=3),
+    ]
+    done = actions(config(limits={"callsPerRun": 2}), events)
+    assert done == ["proceed", "deliver", "deliver", "end_turn:call_limit"]
+
+
+def test_history_that_was_switched_off_is_gone_amid_a_batch_too() -> None:
+    """Siblings that start later are judged against the history of the moment."""
+    loop: dict[str, Any] = {"warningThreshold": 4, "criticalThreshold": 50}
+    guard = Guard(parse_settings(config(loop=loop)))
+    one, other = {"p": 1}, {"p": 2}
+    for at in range(6):
+        guard.feed(start(f"c{at}", args=(one, other)[at % 2]), 0.0)
+        guard.feed(settle(f"c{at}", deliverable=False), 0.0)  # so that no note has been given yet
+    guard.feed(start("s0", args=one, batch_id="b"), 0.0)
+    guard.feed(start("s1", args=other, batch_id="b"), 0.0)
+    for enabled in (False, True):
+        guard.use(parse_settings(config(loop={**loop, "enabled": enabled})))
+        guard.feed(start("s1", args=other, batch_id="b"), 0.0)
+    guard.feed(start("s2", args=one, batch_id="b"), 0.0)
+    answer = guard.feed(settle("s2", batch_id="b"), 0.0).answer
+    assert isinstance(answer, Deliver)
+    assert answer.note is None
+
+
 def test_ceiling_of_a_turn_is_renewed_by_the_user_and_that_of_a_run_is_not() -> None:
     """A user message begins another turn, not another run."""
     events = [e for at in range(3) for e in calls_at("read", at, at)]
@@ -419,7 +451,8 @@ def test_observed_run_is_summed_up_when_it_ends() -> None:
         guard.feed(event, 0.0)
     (summary,) = guard.end_run("s", "r")
     assert (summary.notes, summary.blocks, summary.ends) == (1, 1, 1)  # type: ignore[attr-defined]
-    guard.feed(start("c"), 0.0)
+    for event in calls(1):
+        guard.feed(event, 0.0)
     assert guard.end_run("s", "r") == ()
 
 

@@ -208,6 +208,7 @@ class Run:
         limits = self.limits
         history = self.history
         self.capped = limits.calls_per_run is not None or limits.calls_per_turn is not None
+        self.batch.projection = self.batch.shadow = None  # made of a history that may be another one below
         if not limits.rolling:
             self.history = None
         else:

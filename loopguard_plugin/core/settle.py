@@ -34,6 +34,7 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
     elif settlement.status not in _NOTHING:  # listed, and settled without a start
         slot.record = Record(slot.call.key, slot.call.tool)
         batch.record(slot.record)
+        run.count_call(slot.call.key)
     slot.state = SETTLED
     if run.armings:
         slot.armed_at = run.armings
