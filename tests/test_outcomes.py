@@ -254,6 +254,13 @@ def test_errors_differ() -> None:
     assert outcome("read", error="boom") != outcome("read", error="boom ")
 
 
+def test_errors_that_are_bytes_differ_by_each_byte() -> None:
+    """Also by bytes that are no text; what the model is shown can be printed."""
+    one, other = (observe("read", error=error) for error in (b"\x80 gone", b"\x81 gone"))
+    assert one.outcome != other.outcome
+    assert (one.error_text or "").isprintable()
+
+
 def test_error_null_is_no_error() -> None:
     """SPEC 2."""
     assert observe("read", "a", error=None).status is Status.OK

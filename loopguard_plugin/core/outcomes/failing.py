@@ -84,7 +84,7 @@ def error_text(error: object) -> str:
         except Exception:
             message = ""
         return message or type(error).__name__
-    return canonical(error).decode("utf-8", "replace")
+    return canonical(error).decode("utf-8", "backslashreplace")  # bytes that differ have to go on differing
 
 
 def result_error_text(result: object, details: dict[str, object]) -> str:
