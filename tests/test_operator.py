@@ -302,7 +302,7 @@ def test_hard_ceiling_of_calls(limits: dict[str, int]) -> None:
 def test_listed_call_that_only_settles_counts_for_the_ceiling() -> None:
     """A call of the list that was made without being announced is one of the calls that were made."""
     listed: list[tuple[str, str, object]] = [("a", "read", 1), ("b", "read", 2)]
-    events = [
+    events: list[Event] = [
         start(*listed[0], batch_id="x", index=0, batch=listed),
         settle("a", batch_id="x"),
         settle("b", batch_id="x"),

@@ -331,21 +331,16 @@ def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Recor
     own = {id(record) for record in foreign}
     room = history.size - len(own)
     surplus = max(0, -room)
-    mixed = History(sys.maxsize)  # trimmed here; siblings push nothing out
+    mixed = History(sys.maxsize)  # trimmed here: siblings push nothing out, and no record is marked as gone
     mixed.cycles, mixed.cascade = history.cycles, history.cascade
     mixed._note_stir()
     for record in list(history.records)[-room:] if room > 0 else []:
-        mixed.add(copy_of(record))
+        mixed.add(record)
     for record in arrivals:
         if id(record) not in own:
             mixed.add(Record(record.key, record.tool, marks=VETO))
         elif surplus:
             surplus -= 1
         else:
-            mixed.add(copy_of(record))
+            mixed.add(record)
     return mixed
-
-
-def copy_of(record: Record) -> Record:
-    """A record of its own, so that leaving a shadow does not mark the real one."""
-    return Record(record.key, record.tool, record.outcome, record.failure, record.marks)

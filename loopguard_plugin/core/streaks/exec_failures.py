@@ -41,10 +41,6 @@ class ExecFailures:
             while records and records[0].marks & VETO:
                 records.popleft()
 
-    def clear(self) -> None:
-        """Start over."""
-        self.records.clear()
-
     def count(self, key: int, siblings: int = 0) -> int:
         """The streak that a call with these arguments would meet; ``siblings`` are vetoes of it yet to come."""
         total = 0

@@ -29,10 +29,6 @@ class UnknownTool:
         if self.records and self.records[0] is record:
             self.records.popleft()
 
-    def clear(self) -> None:
-        """Start over."""
-        self.records.clear()
-
     def count(self, tool: str) -> int:
         """The streak that a call of ``tool`` would continue."""
         return len(self.records) if self.records and self.records[0].tool == tool else 0
