@@ -165,12 +165,12 @@ class LoopGuard:
         if self._bus is None:
             return
         for fact in facts:
-            decided = decision(fact)
-            if decided is not None:
-                try:
+            try:
+                decided = decision(fact)
+                if decided is not None:
                     await self._bus.publish(decided)
-                except Exception as error:
-                    self._failed(error, event)
+            except Exception as error:
+                self._failed(error, event)
 
     @overload
     def feed(self, event: ToolCallStarted) -> Proceed | Blocked: ...
@@ -250,7 +250,10 @@ class LoopGuard:
         """A malformed event is told once a minute, and goes to the next handler."""
         unreported = self._seldom.passes((type(event), error.field, error.reason), time.monotonic())
         if unreported is not None:
-            logs.malformed(event, error, unreported)
+            try:
+                logs.malformed(event, error, unreported)
+            except Exception as failure:
+                self._failed(failure, event)
 
     def _measured(self, event: Event, now: float) -> Step:
         """The core's ``feed`` where somebody counts and times it."""
@@ -298,7 +301,8 @@ class LoopGuard:
                 self._metrics.failed()
         unreported = self._seldom.passes((type(error), _place(error)), time.monotonic())
         if unreported is not None:
-            logs.guard_failed(event, error, unreported)
+            with contextlib.suppress(Exception):  # nobody is left to be told
+                logs.guard_failed(event, error, unreported)
 
 
 class Seldom:

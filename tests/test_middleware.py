@@ -14,6 +14,7 @@ from loguru import logger
 from loopguard_plugin import (
     Acknowledged,
     Blocked,
+    CompactionRetry,
     Deliver,
     Detector,
     EmbeddedBus,
@@ -233,6 +234,40 @@ async def test_fails_open(lines: list[str]) -> None:
     assert "RuntimeError\nTraceback (most recent call last):" in told
     assert "broken_clock" in told
     assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("core.guard.check_types", "core.guard.observe_call", "core.guard.observe_settlement", "core.guard.begin"),
+        *("core.guard.append_note", "core.decide.judge", "core.settle.end_turn", "middleware.compose"),
+        *("middleware.decision", "logs.fact", "logs.malformed", "core.guard.begin logs.guard_failed"),
+    ],
+)
+async def test_fails_open_wherever_it_fails(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever part of the guard raises, telling of it included: every handler sees every event, nothing else leaks."""
+
+    def broken(*_: object, **__: object) -> object:
+        raise RuntimeError("broken")
+
+    bus = EmbeddedBus()
+    bus.use(LoopGuard(settings_of({"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}), bus=bus))
+    seen: list[object] = []
+
+    async def see(event: object) -> None:
+        seen.append(event)
+
+    bus.subscribe(ToolCallStarted, see)
+    bus.subscribe(ToolCallSettled, see)
+    bus.subscribe(CompactionRetry, see)
+    failing = turns(4, prefix="d", error="boom")
+    events: list[Event] = [*turns(4), compaction(), *failing, start("odd", index=-1), start("last")]
+    for name in place.split():
+        monkeypatch.setattr(f"loopguard_plugin.{name}", broken)
+    for event in events:
+        with contextlib.suppress(TurnEndingError):
+            await bus.publish(event)
+    assert seen == events
 
 
 async def test_answer_that_cannot_be_composed_fails_open(lines: list[str]) -> None:
