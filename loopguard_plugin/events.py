@@ -170,7 +170,7 @@ def check(event: object) -> None:
 
 
 def check_types(event: Any) -> None:
-    """As :func:`check`, but a blank ``session_key`` passes: whoever makes a session looks at that.
+    """As :func:`check`, but a blank ``session_key`` passes: whoever trims it looks at that.
 
     It runs on every event, so the ordinary one goes through in a few comparisons of classes.
     """

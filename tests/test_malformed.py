@@ -8,6 +8,7 @@ import pytest
 from helpers import settings_of, settle, start
 
 from loopguard_plugin import BatchCall, EventError
+from loopguard_plugin.answers import RunEvicted
 from loopguard_plugin.core.guard import Guard
 from loopguard_plugin.events import Event, ToolCallSettled, ToolCallStarted
 
@@ -67,6 +68,18 @@ def test_settlement_with_a_value_that_only_equals_the_right_one(field: str, valu
     guard.feed(start("c", batch_id="b", index=1), 0.0)
     fields: dict[str, Any] = {"session_key": "s", "run_id": "r", "call_id": "c", "tool": "read", field: value}
     assert refused(guard, ToolCallSettled(**fields)) == field
+
+
+def test_run_that_is_idle_is_not_lost_to_a_malformed_event() -> None:
+    """What is due at that moment is done, and told, at the next event that can be judged."""
+    guard = Guard(settings_of({}))
+    guard.feed(start("c", run="idle"), 0.0)
+    guard.feed(settle("c", run="idle"), 0.0)
+    for odd in (start("d", session=" "), of_batch((5,), batch_id="b")):
+        with pytest.raises(EventError):
+            guard.feed(odd, 3600.0)
+    facts = guard.feed(start("e"), 3600.0).facts
+    assert [fact.run_id for fact in facts if isinstance(fact, RunEvicted)] == ["idle"]
 
 
 def test_number_too_long_to_be_shown() -> None:

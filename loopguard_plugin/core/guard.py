@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from ..answers import PROCEED, Acknowledged, Blocked, Deliver, Effect, Fact, Step
-from ..errors import TurnEndingError
+from ..errors import EventError, TurnEndingError
 from ..events import (
     BatchCall,
     CompactionRetry,
@@ -124,10 +124,13 @@ class Guard:
     def _arrive(self, event: Event, now: float, facts: list[Fact]) -> Run:
         """The event's run under the settings of its agent, once the event is known to be well-formed."""
         check_types(event)
+        session_key = event.session_key.strip()
+        if not session_key:
+            raise EventError("session_key", "must not be blank")
         if isinstance(event, ToolCallStarted) and event.batch is not None:
             self._check_list(event)
         self._start_names = self._settle_names = ()
-        run = self._sessions.touch(event.session_key.strip(), _trimmed(event.run_id), now, facts)
+        run = self._sessions.touch(session_key, _trimmed(event.run_id), now, facts)
         agent_id = _trimmed(event.agent_id)
         if run.settings is not self._settings or (agent_id is not None and agent_id != run.agent_id):
             run.agent_id = agent_id or run.agent_id

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from typing import Final
 
 from ..answers import CallsUnsettled, EvictionReason, Fact, RunEvicted
-from ..errors import EventError
 from .notes import Buckets
 from .run import Run
 
@@ -93,8 +92,6 @@ class Sessions:
         return run
 
     def _make(self, session_key: str, run_id: str | None, now: float, facts: list[Fact]) -> Run:
-        if not session_key:
-            raise EventError("session_key", "must not be blank")
         while len(self) >= self.limit:
             oldest = next(iter(self._parked or self._runs))
             self._evict(oldest, EvictionReason.CAPACITY, facts)
