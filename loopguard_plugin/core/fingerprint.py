@@ -116,11 +116,11 @@ def _whole(value: object) -> object:
         return value
     if cls is float:
         if value.is_integer():  # type: ignore[attr-defined]  # a float; also below
-            return int(value)  # type: ignore[call-overload]
-        if math.isfinite(value):  # type: ignore[arg-type]
+            return int(value)  # type: ignore[call-overload]  # as above
+        if math.isfinite(value):  # type: ignore[arg-type]  # as above
             return value
     elif cls is dict:
-        return {k: v if type(v) in _PLAIN else _whole(v) for k, v in value.items()}  # type: ignore[attr-defined]
+        return {k: v if type(v) in _PLAIN else _whole(v) for k, v in value.items()}  # type: ignore[attr-defined]  # a dict
     elif cls is list or cls is tuple:
-        return [v if type(v) in _PLAIN else _whole(v) for v in value]  # type: ignore[attr-defined]
+        return [v if type(v) in _PLAIN else _whole(v) for v in value]  # type: ignore[attr-defined]  # a list
     raise TypeError(cls)

@@ -73,7 +73,7 @@ class Guard:
         if kind is ToolCallSettled:
             if _settle_names(event) != self._settle_names or now >= self._sessions.due:
                 self._arrive(event, now, facts)
-            return self._settled(event, self._latest, now, facts)  # type: ignore[arg-type]
+            return self._settled(event, self._latest, now, facts)  # type: ignore[arg-type]  # as above
         return self._other(event, now, facts)
 
     def _other(self, event: Event, now: float, facts: list[Fact]) -> Step:
