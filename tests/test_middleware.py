@@ -291,7 +291,7 @@ async def test_answer_that_cannot_be_composed_fails_open(lines: list[str]) -> No
     [
         (ToolCallStarted(session_key=" ", call_id="c", tool="t"), "session_key"),
         (ToolCallStarted(session_key="s", call_id=None, tool="t"), "call_id"),  # type: ignore[arg-type]  # the mistake
-        (ToolCallSettled(session_key="s", call_id="c", tool="t", status="odd"), "status"),  # type: ignore[arg-type]
+        (ToolCallSettled(session_key="s", call_id="c", tool="t", status="odd"), "status"),  # type: ignore[arg-type]  # it too
     ],
 )
 async def test_malformed_event_is_passed_on(event: Event, field: str, lines: list[str]) -> None:

@@ -406,7 +406,7 @@ def test_observe_mode_tells_an_end_again_once_the_user_wrote() -> None:
     codes = [Code.REPEATED_TOOL_ERROR, Code.CALL_LIMIT_REACHED]
     assert [[fact.code for fact in each] for each in told] == [codes, codes]
     (summary,) = guard.end_run("s", "r")
-    assert summary.ends == 4  # type: ignore[attr-defined]
+    assert summary.ends == 4  # type: ignore[attr-defined]  # a RunSummary
 
 
 def test_ceiling_is_told_as_often_as_notes_come_in_observe_mode() -> None:
@@ -450,7 +450,7 @@ def test_observed_run_is_summed_up_when_it_ends() -> None:
     for event in calls(8):
         guard.feed(event, 0.0)
     (summary,) = guard.end_run("s", "r")
-    assert (summary.notes, summary.blocks, summary.ends) == (1, 1, 1)  # type: ignore[attr-defined]
+    assert (summary.notes, summary.blocks, summary.ends) == (1, 1, 1)  # type: ignore[attr-defined]  # a RunSummary
     for event in calls(1):
         guard.feed(event, 0.0)
     assert guard.end_run("s", "r") == ()
