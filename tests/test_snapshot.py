@@ -19,7 +19,7 @@ from loopguard_plugin import LoopGuard, LoopGuardError, SnapshotError, TurnEndin
 from loopguard_plugin.answers import Blocked, Deliver, Proceed, RunEvicted
 from loopguard_plugin.core.batch import Batch, Slot
 from loopguard_plugin.core.guard import Guard
-from loopguard_plugin.core.history import History, Since
+from loopguard_plugin.core.history import History
 from loopguard_plugin.core.notes import Buckets
 from loopguard_plugin.core.observe import Call, Settlement
 from loopguard_plugin.core.post_compaction import CompactionWindow
@@ -31,6 +31,7 @@ from loopguard_plugin.core.sessions import Session, Sessions
 from loopguard_plugin.core.snapshot import MARK, VERSION
 from loopguard_plugin.core.streaks.cycle import Cycles
 from loopguard_plugin.core.streaks.error_cascade import ErrorCascade
+from loopguard_plugin.core.streaks.since import Since
 from loopguard_plugin.events import Event
 from loopguard_plugin.settings import Settings
 

@@ -14,9 +14,10 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from ..answers import Code, Detector
-from .history import History, Projection
+from .history import History
 from .observe import Call, Settlement
 from .precedence import Loop
+from .projection import Projection
 from .record import VETO, Record
 
 

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
 from .batch import BLOCKED, FIRST, LISTED, RUNNING, Batch, Ending, Refusal, Slot
-from .history import History, Projection, shadow
+from .history import History
 from .notes import OBSERVED
 from .observe import Call
 from .post_compaction import BEFORE
 from .precedence import CRITICAL, WARNING, Loop, judge
+from .projection import Projection, shadow
 from .record import VETO, Record
 from .run import SPENT, Run
 from .settle import bar, end_open, observe_ending, raise_if_due

@@ -1,26 +1,27 @@
 """One run's last ``historySize`` calls, and the streaks over them (SPEC 6).
 
 The history changes only between batches: while a batch is open its calls wait in the order of arrival, and whoever
-judges a sibling sees the history as it stood before, plus the earlier siblings as vetoes (:class:`Projection`). When
+judges a sibling sees the history as it stood before, plus the earlier siblings as vetoes (:mod:`.projection`). When
 the batch ends its calls are added with what came of them. So adding is always at the end, each streak is kept up to
 date by one step a call, and the one exception, a result that arrives after its batch ended, is :meth:`History.refill`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from .record import FAILED, GONE, MUTATED, VETO, Record
-from .streaks.churn import Churn
 from .streaks.cycle import Cycles
 from .streaks.error_cascade import ErrorCascade
-from .streaks.exec_failures import ExecFailures
 from .streaks.no_progress import NoProgress
 from .streaks.ping_pong import Alternation, PingPong
-from .streaks.unknown_tool import UnknownTool
+from .streaks.since import Since
+from .streaks.tails import Tails
+
+if TYPE_CHECKING:
+    from .projection import Projection
 
 SHORT: Final = 64  # calls of a window that is kept in a list
 
@@ -250,97 +251,3 @@ class History:
         if state.last == key or state.before != key:
             return 0, False, 0
         return state.length + 1, state.unbroken and self._ping_pong.evidence(self.records), state.last or 0
-
-
-class Tails:
-    """The three streaks over the newest records of one tool."""
-
-    __slots__ = ("churn", "exec", "unknown")
-
-    def __init__(self) -> None:
-        self.unknown = UnknownTool()
-        self.exec = ExecFailures()
-        self.churn = Churn()
-
-    def add(self, record: Record) -> None:
-        """The next record of the window."""
-        self.unknown.add(record)
-        self.exec.add(record)
-        self.churn.add(record)
-
-    def forget(self, record: Record) -> None:
-        """A record left the window."""
-        self.unknown.forget(record)
-        self.exec.forget(record)
-        self.churn.forget(record)
-
-    def under_way(self) -> bool:
-        """Whether any of them could go on with the next call."""
-        return bool(self.unknown.records or self.exec.records or self.churn.records)
-
-
-class Since:
-    """The calls of the window that came after the last change."""
-
-    __slots__ = ("by_key", "calls")
-
-    def __init__(self) -> None:
-        self.by_key: dict[int, int] = {}
-        self.calls = 0
-
-    def add(self, key: int) -> None:
-        """One more call."""
-        self.by_key[key] = self.by_key.get(key, 0) + 1
-        self.calls += 1
-
-    def forget(self, key: int) -> None:
-        """One of them left the window."""
-        self.calls -= 1
-        self.by_key[key] -= 1
-        if not self.by_key[key]:
-            del self.by_key[key]
-
-
-class Projection:
-    """Earlier siblings of an open batch, at least one, each taken as a veto: as if it had run in vain (SPEC 8).
-
-    ``tool`` is the tool of them all, None once they are of several.
-    """
-
-    __slots__ = ("alternation", "siblings", "tool")
-
-    def __init__(self, history: History, key: int, tool: str) -> None:
-        self.siblings = {key: 1}
-        self.tool: str | None = tool
-        self.alternation = history.tail().then(key)
-
-    def add(self, key: int, tool: str) -> None:
-        """One more sibling that stands before the next call to be judged."""
-        self.siblings[key] = self.siblings.get(key, 0) + 1
-        if tool != self.tool:
-            self.tool = None
-        self.alternation = self.alternation.then(key)
-
-
-def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Record]) -> History:
-    """The history as a sibling must see it when calls of their own arrived amid the batch.
-
-    ``arrivals`` are the records of the open batch in order of arrival: those of ``foreign`` are taken as they are,
-    the others are siblings and taken as vetoes. Rare, so it is simply built anew.
-    """
-    own = {id(record) for record in foreign}
-    room = history.size - len(own)
-    surplus = max(0, -room)
-    mixed = History(sys.maxsize)  # trimmed here: siblings push nothing out, and no record is marked as gone
-    mixed.cycles, mixed.cascade = history.cycles, history.cascade
-    mixed._note_stir()
-    for record in list(history.records)[-room:] if room > 0 else []:
-        mixed.add(record)
-    for record in arrivals:
-        if id(record) not in own:
-            mixed.add(Record(record.key, record.tool, marks=VETO))
-        elif surplus:
-            surplus -= 1
-        else:
-            mixed.add(record)
-    return mixed

@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from ..answers import Detector
 from ..settings import ResolvedSettings
-from .history import History, Projection
+from .history import History
 from .observe import Call, CallKind
+from .projection import Projection
 from .streaks.error_cascade import WARNING as CASCADE_WARNING
 
 WAIT_CRITICAL: Final = 10  # equal waits that block the next, whatever criticalThreshold is (SPEC 6, row 3)

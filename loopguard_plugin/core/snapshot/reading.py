@@ -6,7 +6,7 @@ import math
 from heapq import heapify
 
 from ..batch import FIRST, Batch, Ending, Note, Refusal, Slot
-from ..history import History, Since
+from ..history import History
 from ..observe import Call, Settlement
 from ..post_compaction import CompactionWindow
 from ..precedence import Loop
@@ -14,6 +14,7 @@ from ..record import Record
 from ..repeated_errors import RepeatedErrors
 from ..run import Run
 from ..sessions import PARKED_SECONDS, Session, Sessions
+from ..streaks.since import Since
 from .rows import (
     BatchRow,
     CallRow,

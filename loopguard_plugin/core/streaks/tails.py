@@ -1,0 +1,35 @@
+"""The three streaks over the newest records of one tool, together: most runs never have any."""
+
+from __future__ import annotations
+
+from ..record import Record
+from .churn import Churn
+from .exec_failures import ExecFailures
+from .unknown_tool import UnknownTool
+
+
+class Tails:
+    """The three streaks over the newest records of one tool."""
+
+    __slots__ = ("churn", "exec", "unknown")
+
+    def __init__(self) -> None:
+        self.unknown = UnknownTool()
+        self.exec = ExecFailures()
+        self.churn = Churn()
+
+    def add(self, record: Record) -> None:
+        """The next record of the window."""
+        self.unknown.add(record)
+        self.exec.add(record)
+        self.churn.add(record)
+
+    def forget(self, record: Record) -> None:
+        """A record left the window."""
+        self.unknown.forget(record)
+        self.exec.forget(record)
+        self.churn.forget(record)
+
+    def under_way(self) -> bool:
+        """Whether any of them could go on with the next call."""
+        return bool(self.unknown.records or self.exec.records or self.churn.records)
