@@ -11,6 +11,7 @@ from . import (
     core_cycle,
     exec_failures,
     history_size,
+    hook_start,
     host_overhead,
     import_time,
     memory,
@@ -35,6 +36,7 @@ QUESTIONS = (
     import_time,
     snapshot,
     replay,
+    hook_start,
     host_overhead,
 )
 

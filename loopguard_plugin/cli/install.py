@@ -94,14 +94,14 @@ def _hooks(config: str | None) -> dict[str, list[dict[str, Any]]]:
     """The settings block: one command for every event."""
     from ..hosts._claude import EVENTS
 
-    command = _command()
+    command = hook_command()
     if config is not None:
         command += f" --config {shlex.quote(str(Path(config).resolve()))}"
     hook = {"type": "command", "command": command, "timeout": SECONDS}
     return {event: [{"hooks": [dict(hook)]}] for event in EVENTS}
 
 
-def _command() -> str:
+def hook_command() -> str:
     """The hook of this very installation, whatever the PATH of Claude Code is, by its fastest start."""
     start = Path(__file__).parents[1] / "hosts" / "_claude_start.py"
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(start))} --as {MARK}"

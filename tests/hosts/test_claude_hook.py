@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import shlex
 import subprocess
 import sys
 import time
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 
 from loopguard_plugin.cli import main as loopguard
-from loopguard_plugin.cli.install import _command as hook_command
 
 LOW = {"tools": {"loopDetection": {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}}}
 
@@ -331,22 +328,6 @@ def test_a_long_transcript_is_read_from_its_end(tmp_path: Path) -> None:
     claude.transcript.write_text(json.dumps({"type": "user", "message": {"content": "x" * 3_000_000}}) + "\n")
     claude.write(("a", "Write", {"text": "y" * 1_000_000}), ("b", "Read", {"p": 1}))
     assert decision(claude.start("a", "Write", {"text": "y" * 1_000_000})) == "deny"
-
-
-def test_start_up_costs_little(tmp_path: Path) -> None:
-    """The installed command costs under 100 ms of processor time over Python itself, the best of several tries."""
-    payload = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_use_id": "c", "tool_name": "Read"}
-    env = {**os.environ, "LOOPGUARD_STATE_DIR": str(tmp_path)}
-
-    def seconds(*command: str) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, input=json.dumps(payload).encode(), env=env, stdout=subprocess.DEVNULL, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    bare = min(seconds(sys.executable, "-c", "pass") for _ in range(10))
-    tries = (seconds(*shlex.split(hook_command())) - bare for _ in range(60))  # a busy machine shows its worst
-    assert any(extra < 0.1 for extra in tries)
 
 
 def test_the_hook_loads_nothing_heavy() -> None:
