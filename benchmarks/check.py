@@ -95,7 +95,7 @@ def limits() -> Iterator[Limit]:
     """Everything that is held, the cheap ones first."""
     yield Limit("modules that importing should not load", 0, 0, _unwanted)
     yield Limit("import, to the libraries alone", 1.4, 1.7, _import)
-    yield Limit("core, to the floor, 0.5 KiB of text", 10, 22, _core)
+    yield Limit("core, to the floor, 0.5 KiB of text", 10, 30, _core)
     yield Limit("core, to the floor, 256 KiB of text", 2, 3, lambda: _large(Form.TEXT))
     yield Limit("core, to the floor, 256 KiB of markup", 4.5, 6, lambda: _large(Form.MARKUP))
     yield Limit("bus, to the core", 1.8, 2.4, _bus)
