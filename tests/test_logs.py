@@ -286,11 +286,9 @@ def test_forwarded_to_stdlib(caplog: pytest.LogCaptureFixture) -> None:
         logger.remove(number)
     with caplog.at_level(logging.INFO, logger="gateway.loopguard"):
         LoopGuard()
-    assert [(record.name, record.levelname) for record in caplog.records] == [
-        ("gateway.loopguard", "INFO"),
-        ("gateway.loopguard", "ERROR"),
-    ]
-    ended = caplog.records[1]
+    records = [record for record in caplog.records if record.name == "gateway.loopguard"]  # others may forward too
+    assert [record.levelname for record in records] == ["INFO", "ERROR"]
+    ended = records[1]
     assert ended.getMessage().startswith("tool loop: tool=fetch")
     assert (ended.__dict__["tool"], ended.__dict__["count"], ended.__dict__["run_id"]) == ("fetch", 3, "r")
 

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from loguru import logger
 
 from loopguard_plugin import LoopGuard, Settings, SettingsError, TurnEndingError, parse_settings
 from loopguard_plugin.answers import Blocked, Code, Detector, Proceed
@@ -184,12 +185,15 @@ def test_failures_are_told_seldom(caplog: pytest.LogCaptureFixture) -> None:
     """The same trouble at the same place is one line a minute, without the error's text."""
     from loopguard_plugin import logs
 
-    logs.forward_to_stdlib("hosttest")
-    for _ in range(3):
-        try:
-            raise KeyError("secret")
-        except KeyError as error:
-            report_failure(error, "somewhere")
+    number = logs.forward_to_stdlib("hosttest")
+    try:
+        for _ in range(3):
+            try:
+                raise KeyError("secret")
+            except KeyError as error:
+                report_failure(error, "somewhere")
+    finally:
+        logger.remove(number)
     lines = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert len(lines) == 1
     assert "KeyError" in lines[0]
