@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .commands import Commands
 from .exits import Exit
+from .given import settings_of
 from .replay import FORMATS
 
 if TYPE_CHECKING:
@@ -38,19 +39,11 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play up to the event, and tell."""
-    from ..errors import SettingsError
-    from ..settings import Settings
     from ..transcripts import Source, SourceError
 
-    settings = Settings()
-    if arguments.config is not None:
-        from ..config_file import load_settings
-
-        try:
-            settings = load_settings(arguments.config)
-        except SettingsError as error:
-            print(error, file=sys.stderr)
-            return Exit.BAD_USAGE
+    settings = settings_of(arguments.config)
+    if settings is None:
+        return Exit.BAD_USAGE
     try:
         with Source.open(arguments.file) as source:
             told = _played(source, settings, arguments)

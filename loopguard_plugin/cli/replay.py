@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .commands import Commands
 from .exits import Exit
+from .given import settings_of
 
 if TYPE_CHECKING:
     from ..report.page import Page
@@ -75,19 +76,11 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the files, report, and say by the exit code how it went."""
-    from ..errors import SettingsError
-    from ..settings import Settings
     from .playing import play
 
-    settings = Settings()
-    if arguments.config is not None:
-        from ..config_file import load_settings
-
-        try:
-            settings = load_settings(arguments.config)
-        except SettingsError as error:
-            print(error, file=sys.stderr)
-            return Exit.BAD_USAGE
+    settings = settings_of(arguments.config)
+    if settings is None:
+        return Exit.BAD_USAGE
     files, missing = _files(arguments)
     if not files and not missing:
         print(f"{arguments.usage()}loopguard replay: error: name a FILE, or an agent with --from", file=sys.stderr)

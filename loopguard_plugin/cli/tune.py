@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .commands import Commands
 from .exits import Exit
+from .given import settings_of
 from .replay import AGENTS, FORMATS
 
 if TYPE_CHECKING:
@@ -43,18 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Play, compare, recommend."""
     import msgspec
 
-    from ..errors import SettingsError
-    from ..settings import Settings
 
-    settings = Settings()
-    if arguments.config is not None:
-        from ..config_file import load_settings
-
-        try:
-            settings = load_settings(arguments.config)
-        except SettingsError as error:
-            print(error, file=sys.stderr)
-            return Exit.BAD_USAGE
+    settings = settings_of(arguments.config)
+    if settings is None:
+        return Exit.BAD_USAGE
     files, marks = _files(arguments)
     if not files:
         print(f"{arguments.usage()}loopguard tune: error: name a FILE, --fine or --stuck", file=sys.stderr)

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias, TypedDict
 
 from ..answers import Fact, RunSummary, WindowArmed
 from ..settings import ResolvedSettings, Settings
+from ..settings_resolved import DEFAULTS
 from .batch import LISTED, OVER, RUNNING, SETTLED, Batch, Ending, Slot, slot_is_at
 from .history import History
 from .notes import Buckets
@@ -13,7 +14,6 @@ from .post_compaction import BEFORE, CompactionWindow
 from .record import VETO
 from .repeated_errors import RepeatedErrors
 
-DEFAULTS: Final = ResolvedSettings()
 CALLS: Final = 2 * BEFORE
 SPENT: Final = "spent"  # beside notes, blocks and ends
 REMEMBERED: Final = 64  # open and blocked calls of ended batches, a run (SPEC 2)
