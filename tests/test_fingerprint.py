@@ -30,7 +30,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopguard_plugin.core.exact import exact
-from loopguard_plugin.core.fingerprint import canonical, value_digest
+from loopguard_plugin.core.fingerprint import canonical
 from loopguard_plugin.core.observe import CallKind, observe_call
 from loopguard_plugin.settings import ResolvedSettings, parse_settings
 
@@ -540,9 +540,8 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_fingerprint import ODD, DEFAULTS
-from loopguard_plugin.core.fingerprint import value_digest
 from loopguard_plugin.core.observe import observe_call
-print([value_digest(make(), 0) for make in ODD.values()], observe_call("Bash", {{"b": 1.0, "a": None}}, DEFAULTS).key)
+print([observe_call("Bash", make(), DEFAULTS).key for make in [*ODD.values(), lambda: {{"b": 1.0, "a": None}}]])
 """
 
 
@@ -557,4 +556,4 @@ def test_every_process_sees_the_same() -> None:
         )
         outputs.add(done.stdout)
     assert len(outputs) == 1
-    assert str(value_digest(ODD["set"](), 0)) in outputs.pop()
+    assert str(observe_call("Bash", ODD["set"](), DEFAULTS).key) in outputs.pop()

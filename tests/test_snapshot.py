@@ -424,9 +424,9 @@ WRITTEN: dict[type, set[str]] = {
     Session: {"_messages", "buckets", "runs"},
     Buckets: {"_last"},
     Run: {
-        *("agent_id", "all_calls", "armings", "batch", "calls", "calls_before", "continued", "ending", "errors"),
-        *("history", "last_seen", "left", "loose", "parked", "previous", "run_id", "session_key", "spent", "told"),
-        "window",
+        *("agent_id", "all_calls", "armings", "_batch", "calls", "calls_before", "continued", "ending", "errors"),
+        *("history", "last_seen", "left", "loose", "parked", "before", "run_id", "session_key", "spent", "told"),
+        *("made", "running", "settled", "window"),  # of one call that stands for its batch: with that
     },
     Leftovers: {"orphans", "remembered", "would"},
     Batch: {
@@ -450,10 +450,11 @@ WRITTEN: dict[type, set[str]] = {
 }
 MADE_ANEW: dict[type, set[str]] = {
     Sessions: {"due", "idle", "latest", "limit"},
-    Run: {"alone", "buckets", "capped", "limits", "settings"},
+    Run: {"apart", "buckets", "capped", "careful", "limits", "settings"},
+    Call: {"texts"},
     Batch: {"by_id", "places", "projection", "shadow", "waiting"},
     Slot: {"order"},
-    History: {"_lines", "_ping_pong", "_tails", "busy", "newest", "stirred"},
+    History: {"_lines", "_ping_pong", "_tails", "brim", "busy", "calm", "newest", "stirred"},
     Since: {"by_key"},
 }
 

@@ -263,6 +263,22 @@ class Batch(Struct, eq=False):
         return False
 
 
+class Lone(Struct, frozen=True):
+    """The only call of its response, let through without a word: it stands for the whole batch until more is asked."""
+
+    batch_id: str | None
+    call_id: str
+    index: int | None
+    call: Call
+
+    def spread(self, record: Record | None, *, running: bool = False) -> Batch:
+        """The batch in full. ``record``: what the history does not have yet."""
+        order = FIRST if self.index is None else (self.index, 0)
+        state = RUNNING if running else SETTLED
+        slot = Slot(self.call_id, self.index, order, self.call, state, record)
+        return Batch(self.batch_id, int(running), 0, [slot], [] if record is None else [record])
+
+
 def slot_is_at(slot: Slot, index: int | None) -> bool:
     """Whether a call can be the one at ``index``; unknown places fit everywhere."""
     return index is None or slot.index is None or slot.index == index

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
-from .batch import BLOCKED, FIRST, LISTED, RUNNING, Batch, Ending, Refusal, Slot
+from .batch import BLOCKED, LISTED, Batch, Ending, Lone, Refusal, Slot
 from .history import History
 from .notes import OBSERVED
 from .observe import Call
-from .post_compaction import BEFORE
 from .precedence import CRITICAL, WARNING, Loop, judge
 from .projection import Projection, shadow
 from .record import VETO, Record
@@ -22,44 +21,39 @@ from .run import SPENT, Run
 from .settle import bar, end_open, observe_ending, raise_if_due
 
 
-def begin(run: Run, batch_id: str | None, call_id: str, index: int | None, call: Call, facts: list[Fact]) -> Slot:
-    """A new batch without the whole list: its first call starts, the former batch ends.
-
-    The ordinary call takes this way, so what :func:`start` does with all care is done here in as few steps as it takes.
-    """
+def begin(
+    run: Run, batch_id: str | None, call_id: str, index: int | None, call: Call, facts: list[Fact]
+) -> Slot | None:
+    """A new batch without the whole list: its first call starts, the former batch ends. As :func:`open_batch`."""
     former = run.batch
     left = None
     several = former.running or former.by_id is not None or former.owed is not None or former.refusal is not None
     if several:
         left = end_open(run, former, facts)
-    history = run.history
-    key = call.key
     loop = None
+    history = run.history
     if history is not None:
         for record in former.arrivals:
             history.add(record)
         if history.stirred:
             history.end_unit(former)
-        if key in history.newest or history.stirred:
-            loop = judge(call, history, None, run.limits)
+        loop = judge(call, history, None, run.limits)
     run.previous = former
-    if left is not None or run.capped or (loop is not None and loop.level is CRITICAL):
-        run.alone = None
-        run.batch = Batch(batch_id, owed=left)
-        run.count_open()
-        slot = run.batch.add(call_id, index, call)
-        start(run, slot, facts)
-        return slot
-    record = Record(key, call.tool)
-    run.alone = slot = Slot(call_id, index, FIRST if index is None else (index, 0), call, RUNNING, record, None, loop)
-    run.batch = Batch(batch_id, 1, 0, [slot], [record])
     if several:
-        run.count_open()
-    run.ending = None
-    if history is None or history.size < BEFORE:
-        run.count_call(key)
-    else:
-        run.all_calls += 1
+        run.loose = run.has_open()
+    return open_batch(run, Lone(batch_id, call_id, index, call), loop, left, facts)
+
+
+def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, facts: list[Fact]) -> Slot | None:
+    """A batch opens with this call, judged already; None where nothing is said about it. ``owed`` comes with it."""
+    if loop is None and owed is None and not run.capped and run.window is None:
+        run.let_alone(lone)
+        run.ending = None
+        run.count_call(lone.call.key)
+        return None
+    run.batch = batch = Batch(lone.batch_id, owed=owed)
+    slot = batch.add(lone.call_id, lone.index, lone.call)
+    start(run, slot, facts)
     return slot
 
 
@@ -72,7 +66,6 @@ def begin_listed(run: Run, batch_id: str | None, calls: Sequence[tuple[int, str,
         for record in former.arrivals:
             history.add(record)
         history.end_unit(former)
-    run.alone = None
     run.previous = former
     run.batch = Batch(batch_id, owed=left)
     run.count_open()

@@ -26,18 +26,18 @@ from .exact import exact
 from .nonces import may_wrap, may_wrap_bytes, split_at_ids
 from .scalars import NONCE
 
-_OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-_dumps: Final = orjson.dumps
+CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+dumps: Final = orjson.dumps
 
 # orjson's JSON is canonical but for whole floats, and for NaN and the infinities, which it writes as null. Whether a
 # value has any is seen soonest in its MessagePack, where each float is the byte CB and its eight bytes: most values
 # have no such byte at all, and finding that out costs next to nothing however long their strings are.
-_pack: Final = msgspec.msgpack.Encoder().encode
-_FLOAT: Final = 0xCB
+pack: Final = msgspec.msgpack.Encoder().encode
+FLOAT: Final = 0xCB
 _NO_NUMBER: Final = re.compile(b"\xcb[\x7f\xff][\xf0-\xff]")  # in MessagePack
 _FRACTION: Final = re.compile(rb"\.0(?=[,}\]]|\Z)")  # in JSON, as the next ones
 _EXPONENT: Final = re.compile(rb"[0-9]e\+?[0-9]")
-_E: Final = b"e+" if _dumps(1e16) == b"1e+16" else b"e"  # releases of orjson differ
+_E: Final = b"e+" if dumps(1e16) == b"1e+16" else b"e"  # releases of orjson differ
 _SIGN: Final = _E[-1]
 _MINUS: Final = ord("-")
 
@@ -47,27 +47,15 @@ _PLAIN: Final = frozenset((str, int, bool, type(None)))
 def canonical(value: object, ignore_nonces: bool = False) -> bytes:
     """The canonical bytes of a value; with ``ignore_nonces``, equal for values that differ in wrapper ids only."""
     try:
-        out = _dumps(value, None, _OPTIONS)
-        packed = _pack(value)
-        if _FLOAT in packed:
-            out = _without_fractions(value, out, packed)
+        out = dumps(value, None, CANONICAL)
+        packed = pack(value)
+        if FLOAT in packed:
+            out = without_fractions(value, out, packed)
     except Exception:  # orjson refuses what is not JSON with TypeError; objects in it may raise anything
         return exact(value, ignore_nonces)
     if ignore_nonces and may_wrap_bytes(out):
         return exact(value, True)
     return out
-
-
-def value_digest(value: object, seed: int) -> int:
-    """The digest of a value in which wrapper ids count: of arguments."""
-    try:  # as in canonical(), whose call would cost a tenth of all there is to do for a call
-        out = _dumps(value, None, _OPTIONS)
-        packed = _pack(value)
-    except Exception:
-        return xxh3_128_intdigest(exact(value, False), seed)
-    if _FLOAT in packed:
-        out = canonical(value)
-    return xxh3_128_intdigest(out, seed)
 
 
 def outcome_digest(value: object, seed: int) -> int:
@@ -95,18 +83,18 @@ def parts_digest(value: object, text: str, seed: int) -> int:
     return xxh3_128_intdigest(canonical(value, True) + text_bytes(text), seed)
 
 
-def _without_fractions(value: object, out: bytes, packed: bytes) -> bytes:
+def without_fractions(value: object, out: bytes, packed: bytes) -> bytes:
     """The JSON of a value with floats in it, the whole ones as integers. Raises where one is no number at all."""
     if out.find(b"null") >= 0 and _NO_NUMBER.search(packed):
         raise ValueError("NaN or infinite")
     if _SIGN in out and out.find(_E) >= 0 and _EXPONENT.search(out):  # one byte is found ten times as fast as two
-        return _dumps(_whole(value), None, _OPTIONS)
+        return dumps(_whole(value), None, CANONICAL)
     if out.find(b".0") < 0 or not _FRACTION.search(out):
         return out
     if _FRACTION.search(packed):  # in a string; cutting it out of the JSON could cut the string
-        return _dumps(_whole(value), None, _OPTIONS)
+        return dumps(_whole(value), None, CANONICAL)
     out = _FRACTION.sub(b"", out)
-    return out if _MINUS not in out or out.find(b"-0") < 0 else _dumps(_whole(value), None, _OPTIONS)
+    return out if _MINUS not in out or out.find(b"-0") < 0 else dumps(_whole(value), None, CANONICAL)
 
 
 def _whole(value: object) -> object:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ..answers import PROCEED, Acknowledged, Blocked, Deliver, Effect, Fact, Step
+from ..answers import Acknowledged, Effect, Fact, Step
 from ..errors import EventError, TurnEndingError
 from ..events import (
-    BatchCall,
     CompactionRetry,
     Event,
     MessageKind,
@@ -23,15 +22,15 @@ from ..events import (
     check_types,
 )
 from ..settings import Settings
-from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Ending, Refusal, Slot
+from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Slot
 from .decide import begin, begin_listed, refuse_late, start
-from .notes import Buckets, append_note
+from .notes import Buckets
 from .observe import observe_call, observe_settlement
+from .ordinary import is_alone, settle_ordinary, start_ordinary
 from .run import Run
 from .sessions import Sessions
 from .settle import settle, settle_alone, settle_late
-
-_PROCEEDS = Step(PROCEED)
+from .steps import error_of, settled, started
 
 # All names of an event that tell its run, in one look; and what the ordinary event leaves out.
 _start_names = attrgetter("session_key", "run_id", "agent_id", "continues")
@@ -69,11 +68,17 @@ class Guard:
         if kind is ToolCallStarted:
             if _start_names(event) != self._start_names or now >= self._sessions.due:
                 self._arrive(event, now, facts)
-            return self._started(event, self._latest, now, facts)  # type: ignore[arg-type]  # its very class was compared
+            run = self._latest
+            if facts or event.continues is not None:
+                return self._started(event, run, now, facts)
+            return start_ordinary(event, run, now) or self._started(event, run, now, facts)
         if kind is ToolCallSettled:
             if _settle_names(event) != self._settle_names or now >= self._sessions.due:
                 self._arrive(event, now, facts)
-            return self._settled(event, self._latest, now, facts)  # type: ignore[arg-type]  # as above
+            run = self._latest
+            if facts:
+                return self._settled(event, run, now, facts)
+            return settle_ordinary(event, run, now) or self._settled(event, run, now, facts)
         return self._other(event, now, facts)
 
     def _other(self, event: Event, now: float, facts: list[Fact]) -> Step:
@@ -93,7 +98,7 @@ class Guard:
     def ended(self, session_key: str, run_id: str | None = None) -> TurnEndingError | None:
         """The last error that ended the run's turn; None once a user wrote again or another batch was let through."""
         run = self._sessions.find(session_key.strip(), _trimmed(run_id))
-        return _error(run, run.ending, None) if run is not None and run.ending is not None else None
+        return error_of(run, run.ending, None) if run is not None and run.ending is not None else None
 
     def end_run(self, session_key: str, run_id: str | None = None) -> tuple[Fact, ...]:
         """Forget a run; nothing happens if there is none."""
@@ -152,57 +157,24 @@ class Guard:
             as_batch(event.batch)
 
     def _started(self, event: ToolCallStarted, run: Run, now: float, facts: list[Fact]) -> Step:
-        batch_id, call_id, index = event.batch_id, event.call_id, event.index
-        if (
-            call_id.__class__ is not str
-            or event.tool.__class__ is not str
-            or (index is not None and (index.__class__ is not int or index < 0))
-            or (batch_id is not None and batch_id.__class__ is not str)
-        ):
-            check_types(event)
+        """A start that asks for care."""
+        check_types(event)
         run.last_seen = now
-        call_id = call_id.strip()
+        batch_id, call_id = _trimmed(event.batch_id), event.call_id.strip()
         if batch_id is None:
             fresh = not run.batch.running and not run.loose
         else:
-            batch_id = batch_id.strip() or None
-            fresh = batch_id != run.batch.batch_id and batch_id != run.previous.batch_id
-            fresh = fresh and (run.left is None or not run.left.remembered)
-        if fresh and event.continues is None and (event.batch is None or _is_alone(event)):
-            slot = begin(run, batch_id, call_id, index, observe_call(event.tool, event.args, run.limits), facts)
-        else:
-            slot = _start_known(event, run, call_id, batch_id, facts, self._sessions)
-        refusal = slot.refusal
-        if refusal is None:
-            return Step(PROCEED, None, tuple(facts)) if facts else _PROCEEDS
-        if slot.ending is not None:
-            return Step(None, _error(run, slot.ending, _blocked(refusal)), tuple(facts))
-        return Step(_blocked(refusal), None, tuple(facts))
+            fresh = not run.knows_batch(batch_id) and not run.remembered()
+        if fresh and event.continues is None and is_alone(event):
+            call = observe_call(event.tool, event.args, run.limits)
+            return started(run, begin(run, batch_id, call_id, event.index, call, facts), facts)
+        return started(run, _start_known(event, run, call_id, batch_id, facts, self._sessions), facts)
 
     def _settled(self, event: ToolCallSettled, run: Run, now: float, facts: list[Fact]) -> Step:
-        slot = run.alone
-        if (
-            slot is not None
-            and event.call_id == slot.call_id
-            and (event.batch_id is None or event.batch_id == run.batch.batch_id)
-            and (event.index is None or (event.index == slot.index and event.index.__class__ is int))
-            and event.tool.__class__ is str
-            and event.deliverable is True
-        ):  # the ordinary settlement: of the only call of the current batch, which runs
-            run.last_seen = now
-            run.alone = None
-            settlement = observe_settlement(event, slot.call, run.history is not None or run.window is not None)
-            settle(run, slot, settlement, True, facts)
-        else:
-            check_types(event)
-            run.last_seen = now
-            slot = _settle_other(event, run, facts)
-        if slot.note is None and slot.ending is None and not facts:
-            return Step(Deliver(event.result, event.error, None, None, 0, slot.ignored))
-        answer = _delivered(event, slot)
-        if slot.ending is not None and slot.refusal is None:
-            return Step(None, _error(run, slot.ending, answer), tuple(facts))
-        return Step(answer, None, tuple(facts))
+        """A settlement that asks for care."""
+        check_types(event)
+        run.last_seen = now
+        return settled(event, run, _settle_other(event, run, facts), facts)
 
     def _user_message(self, event: UserMessageCommitted, run: Run) -> None:
         session = self._sessions.session(run.session_key)
@@ -216,25 +188,9 @@ class Guard:
             session.runs[None].renew()
 
 
-def _is_alone(event: ToolCallStarted) -> bool:
-    """Whether the batch list has this call and no other; without ``batch_id`` a list says nothing."""
-    batch = event.batch
-    if batch is None or (batch.__class__ is not tuple and not as_batch(batch)):
-        return True
-    if not batch or event.batch_id is None:
-        return True
-    one = batch[0]
-    return (
-        len(batch) == 1
-        and one.__class__ is BatchCall
-        and one.call_id == event.call_id
-        and one.tool.__class__ is str
-    )
-
-
 def _start_known(
     event: ToolCallStarted, run: Run, call_id: str, batch_id: str | None, facts: list[Fact], sessions: Sessions
-) -> Slot:
+) -> Slot | None:
     """A start that may have come before, or belongs to a batch that is known, or comes while calls are open."""
     if event.batch is not None:
         as_batch(event.batch)
@@ -242,20 +198,18 @@ def _start_known(
     if slot is not None and slot.state is not LISTED and not run.settled_unstarted(slot):
         return slot
     over = None if batch_id is None else run.closed_batch(batch_id)
-    listed = slot is None and over is None and batch_id != run.batch.batch_id and not _is_alone(event)
+    listed = slot is None and over is None and batch_id != run.batch.batch_id and not is_alone(event)
     if listed:
         check_batch(event.batch)  # before anything is done
     if event.continues is not None:
         run.continue_from(sessions.find(run.session_key, _trimmed(event.continues)))
     if slot is not None:
         slot.state = LISTED
-        run.alone = None
         start(run, slot, facts)
         return slot
     if over is not None and over is not run.batch:
         return refuse_late(run, over, call_id, event.index, observe_call(event.tool, event.args, run.limits))
     if batch_id is not None and batch_id == run.batch.batch_id:
-        run.alone = None
         slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, run.limits))
         start(run, slot, facts)
         return slot
@@ -295,8 +249,6 @@ def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
             settlement = observe_settlement(event, slot.call, run.wants_outcomes())
             settle_alone(run, slot, batch_id, settlement, facts)
     elif slot.state is RUNNING or slot.state is LISTED:
-        if slot is run.alone:
-            run.alone = None
         current = run.batch.holds(slot)
         if slot.state is LISTED and (run.batch if current else run.previous).closed:
             slot.state = OVER
@@ -317,33 +269,3 @@ def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
 def _trimmed(name: str | None) -> str | None:
     """A name that may be absent; blank is as good as absent."""
     return None if name is None else name.strip() or None
-
-
-def _blocked(refusal: Refusal) -> Blocked:
-    return Blocked(refusal.reason, refusal.detector, refusal.count, refusal.terminal)
-
-
-def _delivered(event: ToolCallSettled, slot: Slot) -> Deliver:
-    """The answer to a settlement: what it brought, with the note that its call was given."""
-    note = slot.note
-    if note is None:
-        return Deliver(event.result, event.error, ignored=slot.ignored)
-    result, error = event.result, event.error
-    if error is not None:
-        error = append_note(error, note.text)
-    else:
-        result = append_note(result, note.text)
-    return Deliver(result, error, note.text, note.detector, note.count)
-
-
-def _error(run: Run, ending: Ending, answer: Deliver | Blocked | None) -> TurnEndingError:
-    return TurnEndingError(
-        code=ending.code,
-        message=ending.message,
-        session_key=run.session_key,
-        run_id=run.run_id,
-        tool=ending.tool,
-        count=ending.count,
-        detector=ending.detector,
-        answer=answer,
-    )

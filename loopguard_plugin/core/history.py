@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .projection import Projection
 
 SHORT: Final = 64  # calls of a window that is kept in a list
+SLACK: Final = 8  # calls that may have left the window before they are forgotten, all at once
 
 
 class HasRecords(Protocol):
@@ -33,14 +34,20 @@ class HasRecords(Protocol):
 
 
 class History:
-    """The window and its streaks. ``size`` is ``historySize``."""
+    """The window and its streaks. ``size`` is ``historySize``.
+
+    While it is ``calm`` (no streak over a tool's unbroken records, no alternation), a call that is in no window adds
+    itself: to ``newest`` and to ``records``, which :meth:`trim` cuts to size as they pass ``brim`` or exactness counts.
+    """
 
     __slots__ = (
         "_lines",
         "_ping_pong",
         "_since",
         "_tails",
+        "brim",
         "busy",
+        "calm",
         "cascade",
         "cycles",
         "newest",
@@ -51,6 +58,7 @@ class History:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.brim = size + SLACK
         # An empty deque takes as much as forty records; a short list loses its first element just as quickly.
         self.records: deque[Record] | list[Record] = [] if size <= SHORT else deque()
         # Newest record of each call; the streak of a call is kept only from its second record on.
@@ -62,6 +70,7 @@ class History:
         # traffic skips these. ``busy``: or calls since a change are counted.
         self.stirred = False
         self.busy = False
+        self.calm = False
         # Calls since a tool that changes things last worked; None: none did, or none is declared.
         self._since: Since | None = None
         # The wider patterns, where they are asked for.
@@ -95,6 +104,8 @@ class History:
         records = self.records
         newest = self.newest
         swing = self._ping_pong
+        if len(records) > self.size:
+            self.trim()
         if key in newest:
             self._repeat(key, record)
             swing.add(record, records)
@@ -106,6 +117,31 @@ class History:
             self._stir(record)
         if len(records) > self.size:
             self._forget()
+        self.calm = swing.length == 2 and not self.busy
+
+    def trim(self) -> None:
+        """Forget what has left the window since calls were added to it without a look at its size."""
+        records = self.records
+        over = len(records) - self.size
+        if over <= 0:
+            return
+        if not self.calm or not isinstance(records, list):
+            for _ in range(over):
+                self._forget()
+            return
+        gone = records[:over]  # as one by one, but in fewer steps
+        del records[:over]
+        newest, lines = self.newest, self._lines
+        for record in gone:
+            key = record.key
+            if record.outcome is None:
+                record.marks |= GONE
+            if lines and key in lines:
+                lines[key].forget()
+                if newest[key] is not record:
+                    continue
+                del lines[key]
+            del newest[key]
 
     def _repeat(self, key: int, record: Record) -> None:
         lines = self._lines
@@ -130,6 +166,7 @@ class History:
         wide = self.cycles is not None or self.cascade is not None
         self.stirred = wide or (self._tails is not None and self._tails.under_way())
         self.busy = self.stirred or self._since is not None
+        self.calm = self.calm and not self.busy
 
     def _forget(self) -> None:
         """The oldest record leaves the window."""
@@ -147,6 +184,7 @@ class History:
             del self.newest[key]
         if self._ping_pong.length > len(records):
             self._ping_pong.forget(record)
+            self.calm = False
         if self.busy:
             if self._since is not None and self._since.calls > len(records):
                 self._since.forget(key)
@@ -156,6 +194,7 @@ class History:
     def resize(self, size: int) -> None:
         """Another ``historySize`` while the run is open: the newest calls stay."""
         self.size = size
+        self.brim = size + SLACK
         if size > SHORT and type(self.records) is list:
             self.records = deque(self.records)
         while len(self.records) > size:
@@ -171,6 +210,7 @@ class History:
         line = self._line(record.key)
         if line is not None:
             line.rebuild()
+        self.calm = False
         self._ping_pong.rebuild(self.records)
         tail: list[Record] = []
         met = False

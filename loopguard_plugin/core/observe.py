@@ -6,15 +6,24 @@ them. Nothing here raises, whatever arguments and results are.
 
 from __future__ import annotations
 
-import functools
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
 from ..events import Status, ToolCallSettled
 from ..settings import ResolvedSettings
-from .fingerprint import outcome_digest, parts_digest, text_digest, value_digest
+from .exact import exact
+from .fingerprint import (
+    CANONICAL,
+    FLOAT,
+    dumps,
+    outcome_digest,
+    pack,
+    parts_digest,
+    text_digest,
+    without_fractions,
+)
 from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
 from .outcomes.drift import settle_drift
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
@@ -25,7 +34,7 @@ from .paths import Path, only, without
 __all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
 
 # Digests of different rows, and of failures and successes of one row, never equal: each has a seed of its own.
-_IDENTITY, _ERROR, _IN_FULL, _PARTS, _WHOLE, _WHOLE_TEXT, _OPAQUE = 1, 2, 7, 15, 16, 17, 18
+_IDENTITY, _ERROR, _IN_FULL, _PARTS, _WHOLE, WHOLE_TEXT, _OPAQUE = 1, 2, 7, 15, 16, 17, 18
 _FAILED_SEED: Final = 1 << 32
 _IDENTITY_SEED: Final = 1 << 33
 
@@ -33,7 +42,6 @@ _FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED
 
 _OK: Final = Status.OK
 _GENERAL: Final = Rule.GENERAL
-_PLAIN: Final = CallKind.PLAIN
 _POLL: Final = Rule.PROCESS_POLL
 _LOG: Final = Rule.PROCESS_LOG
 
@@ -41,7 +49,8 @@ _LOG: Final = Rule.PROCESS_LOG
 class Call(Struct, frozen=True, gc=False):
     """A call's identity. ``key``: digest of tool and arguments; ``shown``: the name as the model wrote it.
 
-    ``ignore``: the paths of its results that an operator does not want compared.
+    ``ignore``: the paths of its results that an operator does not want compared. ``texts``: a result that is a text
+    is compared as it is.
     """
 
     key: int
@@ -50,6 +59,10 @@ class Call(Struct, frozen=True, gc=False):
     kind: CallKind = CallKind.PLAIN
     rule: Rule = Rule.GENERAL
     ignore: tuple[Path, ...] = ()
+    texts: bool = True
+
+
+Rules: TypeAlias = tuple[CallKind, Rule, tuple[Path, ...]]
 
 
 class Settlement(Struct, frozen=True, gc=False):
@@ -68,7 +81,6 @@ class Settlement(Struct, frozen=True, gc=False):
     error_text: str | None = None
 
 
-_WORKED: Final = Settlement(Status.OK)
 
 
 def normalise_tool(name: str, settings: ResolvedSettings) -> str:
@@ -79,35 +91,60 @@ def normalise_tool(name: str, settings: ResolvedSettings) -> str:
 
 def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     """The identity of a call. ``tool`` is the name as the model wrote it."""
-    shown, name, seed = _named(tool) if len(tool) <= _USUAL else _name(tool)
+    shown, name, seed = _named.get(tool) or _name(tool)
     if name in settings.aliases:
         name, seed = _name(settings.aliases[name])[1:]
-    rule, kind = _GENERAL, _PLAIN
-    ignore: tuple[Path, ...] = ()
+    rules = None
     if name in SPECIAL or settings.policies:
-        policy = settings.policy(name) if settings.policies else None
-        declared = policy.kind if policy is not None else None
-        try:
-            rule, kind = rule_of(name, args, declared)
-            if rule is Rule.EXEC:
-                args = _exec_args(args)
-            if policy is not None:
-                ignore = policy.ignore_result
-                if policy.identity is not None:
-                    args = only(args, policy.identity)
-        except Exception:  # arguments of a framework's own may raise in anything that they are asked
-            rule, kind = rule_of(name, None, declared)
-    return Call(value_digest(args, seed), name, shown, kind, rule, ignore)
+        args, rules = _rules(name, args, settings)
+    try:  # as in canonical(), whose call would cost a tenth of all there is to do for a call
+        out = dumps(args, None, CANONICAL)
+        packed = pack(args)
+        if FLOAT in packed:
+            out = without_fractions(args, out, packed)
+    except Exception:  # not JSON, or an object in it that raises anything
+        out = exact(args, False)
+    key = xxh3_128_intdigest(out, seed)
+    return Call(key, name, shown) if rules is None else call_of(key, name, shown, *rules)
+
+
+def _rules(name: str, args: object, settings: ResolvedSettings) -> tuple[object, Rules]:
+    """What identifies a call of a tool with rules of its own or under policies, and those rules."""
+    policy = settings.policy(name) if settings.policies else None
+    declared = policy.kind if policy is not None else None
+    ignore: tuple[Path, ...] = ()
+    try:
+        rule, kind = rule_of(name, args, declared)
+        if rule is Rule.EXEC:
+            args = _exec_args(args)
+        if policy is not None:
+            ignore = policy.ignore_result
+            if policy.identity is not None:
+                args = only(args, policy.identity)
+    except Exception:  # arguments of a framework's own may raise in anything that they are asked
+        rule, kind = rule_of(name, None, declared)
+    return args, (kind, rule, ignore)
+
+
+def call_of(key: int, tool: str, shown: str, kind: CallKind, rule: Rule, ignore: tuple[Path, ...]) -> Call:
+    """A call of which everything else is known."""
+    return Call(key, tool, shown, kind, rule, ignore, not ignore and rule is not _POLL and rule is not _LOG)
 
 
 def _name(tool: str) -> tuple[str, str, int]:
     """How a name is shown, how it is compared before aliases, and the seed of the digests of its calls."""
     shown = tool.strip()
     folded = shown.casefold() or "tool"
-    return shown or "tool", folded, xxh3_64_intdigest(folded.encode("utf-8", "surrogatepass"))
+    named = shown or "tool", folded, xxh3_64_intdigest(folded.encode("utf-8", "surrogatepass"))
+    if len(tool) <= _USUAL:
+        if len(_named) >= _NAMES:
+            _named.clear()
+        _named[tool] = named
+    return named
 
 
-_named: Final = functools.lru_cache(maxsize=1024)(_name)
+_named: Final[dict[str, tuple[str, str, int]]] = {}
+_NAMES: Final = 1024  # how many are kept
 _USUAL: Final = 128  # characters of a name; longer ones, which only a confused model writes, are not kept
 
 
@@ -126,14 +163,9 @@ def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -
     if call.ignore:
         event = _less_volatile(event, call.ignore)
     result, status = event.result, event.status
-    if type(result) is str and event.error is None and (status is None or status is _OK):
-        rule = call.rule  # the most frequent settlement by far: a text that only its digest stands for
-        if event.outcome_identity is None and rule is not _POLL and rule is not _LOG:
-            if not want_outcome:
-                return _WORKED
-            if "<" in result or not result.isascii():
-                return Settlement(_OK, text_digest(result, _WHOLE_TEXT))
-            return Settlement(_OK, xxh3_128_intdigest(result.encode(), _WHOLE_TEXT))  # text_digest(), in one step
+    if call.texts and type(result) is str and event.error is None and (status is None or status is _OK):
+        if event.outcome_identity is None:  # the most frequent settlement by far
+            return Settlement(_OK, text_digest(result, WHOLE_TEXT) if want_outcome else None)
     try:
         return _observe(event, call.rule, want_outcome)
     except Exception:  # objects of a framework may raise in anything that they are asked
@@ -181,7 +213,7 @@ def _general_digest(result: object, details: dict[str, object]) -> int:
             return outcome_digest(result, _WHOLE)
         text, media = text_and_media(result)
         return parts_digest([only_details(result, details), media], text, _PARTS)
-    return text_digest(result, _WHOLE_TEXT) if isinstance(result, str) else outcome_digest(result, _WHOLE)
+    return text_digest(result, WHOLE_TEXT) if isinstance(result, str) else outcome_digest(result, _WHOLE)
 
 
 def _observe_failure(

@@ -62,6 +62,8 @@ def judge(call: Call, history: History, siblings: Projection | None, limits: Res
     beside = 0 if siblings is None else siblings.siblings.get(key, 0)
     if not beside and key not in history.newest and not history.stirred:
         return None  # never made in this window, and no streak over other arguments is under way
+    if len(history.records) > history.size:
+        history.trim()
     recent = history.recent(key) + beside
     if not history.stirred and 2 * recent + 2 < limits.warning and call.kind is not _WAIT and not limits.policies:
         return None  # no count over this call, nor an alternation with it, can have got that far

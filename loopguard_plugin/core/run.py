@@ -7,11 +7,11 @@ from typing import Final, TypeAlias, TypedDict
 from ..answers import Fact, RunSummary, WindowArmed
 from ..settings import ResolvedSettings, Settings
 from ..settings_resolved import DEFAULTS
-from .batch import LISTED, OVER, RUNNING, SETTLED, Batch, Ending, Slot, slot_is_at
+from .batch import LISTED, OVER, RUNNING, SETTLED, Batch, Ending, Lone, Slot, slot_is_at
 from .history import History
 from .notes import Buckets
 from .post_compaction import BEFORE, CompactionWindow
-from .record import VETO
+from .record import VETO, Record
 from .repeated_errors import RepeatedErrors
 
 CALLS: Final = 2 * BEFORE
@@ -21,6 +21,9 @@ REMEMBERED: Final = 64  # open and blocked calls of ended batches, a run (SPEC 2
 
 # Batch id, call id, index.
 Name: TypeAlias = tuple[str | None, str, int | None]
+
+
+_NO_BATCH: Final = Batch(None)  # while a call stands for it
 
 
 class Place(TypedDict):
@@ -50,22 +53,29 @@ class Run:
     """What the guard knows of one run.
 
     ``limits`` are what ``settings`` come to for the run's agent. ``buckets`` are the session's. ``ending``: what last
-    ended its turn. ``errors``: the streak of failures, if there is one. ``alone``: the only call of the current
-    batch, while it runs. ``calls`` are keys of the latest calls, where the history does not have them. ``spent``: the
-    recovery allowance is; ``told``: that calls never settled; ``capped``: a ceiling is set; ``loose``: a call is open
-    in a batch that has ended, or was blocked.
+    ended its turn. ``errors``: the streak of failures, if there is one. ``calls`` are keys of the latest calls, where
+    the history does not have them (``apart``). ``spent``: the recovery allowance is; ``told``: that calls never
+    settled; ``capped``: a ceiling is set; ``loose``: a call is open in a batch that has ended, or was blocked;
+    ``careful``: a start needs more than a look at the current batch, for there is a ceiling or something left over.
+
+    Most batches are one call that nothing is said about. Such a call stands for its batch: ``running`` or, once it
+    has settled, ``settled``, when ``made`` is its record, which the history takes with the next batch; ``before`` is
+    the batch before it. Whoever asks for :attr:`batch` or :attr:`previous` gets them in full, and from then on that
+    is what the run keeps.
     """
 
     __slots__ = (
+        "_batch",
         "agent_id",
         "all_calls",
-        "alone",
+        "apart",
         "armings",
-        "batch",
+        "before",
         "buckets",
         "calls",
         "calls_before",
         "capped",
+        "careful",
         "continued",
         "ending",
         "errors",
@@ -74,11 +84,13 @@ class Run:
         "left",
         "limits",
         "loose",
+        "made",
         "parked",
-        "previous",
         "run_id",
+        "running",
         "session_key",
         "settings",
+        "settled",
         "spent",
         "told",
         "window",
@@ -93,9 +105,11 @@ class Run:
         self.buckets = buckets
         self.last_seen = 0.0
         self.parked = False
-        self.batch = Batch(None)
-        self.previous = self.batch
-        self.alone: Slot | None = None
+        self._batch = Batch(None)
+        self.before: Lone | Batch = self._batch
+        self.running: Lone | None = None
+        self.settled: Lone | None = None
+        self.made: Record | None = None
         self.left: Leftovers | None = None
         self.history: History | None = None
         self.errors: RepeatedErrors | None = None
@@ -104,11 +118,47 @@ class Run:
         self.calls: list[int] | None = None
         self.spent = False
         self.told = False
-        self.capped = False
+        self.capped = self.careful = False
+        self.apart = True
         self.loose = False
         self.all_calls = self.calls_before = 0
         self.continued = False
         self.ending: Ending | None = None
+
+    @property
+    def batch(self) -> Batch:
+        """The current batch. With it the history is exact: see :meth:`History.trim`."""
+        running, settled = self.running, self.settled
+        if running is not None:
+            record = Record(running.call.key, running.call.tool)
+            self.batch = running.spread(record, running=True)
+        elif settled is not None:
+            self.batch = settled.spread(self.made)
+        return self._batch
+
+    @batch.setter
+    def batch(self, batch: Batch) -> None:
+        if self.history is not None:
+            self.history.trim()
+        self._batch = batch
+        self.running = self.settled = self.made = None
+
+    def let_alone(self, lone: Lone) -> None:
+        """A new batch of one call, which runs and stands for it."""
+        self.running, self.settled, self.made = lone, None, None
+        self._batch = _NO_BATCH
+
+    @property
+    def previous(self) -> Batch:
+        """The batch before the current one; that one itself where there was none."""
+        before = self.before
+        if isinstance(before, Lone):
+            before = self.before = before.spread(None)
+        return before
+
+    @previous.setter
+    def previous(self, batch: Batch) -> None:
+        self.before = batch
 
     def known_start(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
         """The call that a start speaks of, if it is known: started before, or listed in the current batch.
@@ -181,6 +231,7 @@ class Run:
         """What the run keeps beyond the ordinary, made when there is something."""
         if self.left is None:
             self.left = Leftovers()
+            self.careful = True
         return self.left
 
     def remembered(self) -> dict[Name, Slot]:
@@ -193,7 +244,11 @@ class Run:
 
     def count_open(self) -> None:
         """Note whether a call is open beyond the current batch, or blocked in it: then its start may come again."""
-        self.loose = self.batch.closed or any(slot.open for slot in self.remembered().values())
+        self.loose = self.batch.closed or self.has_open()
+
+    def has_open(self) -> bool:
+        """Whether a call is open beyond the current batch."""
+        return any(slot.open for slot in self.remembered().values())
 
     def remember_orphan(self, batch_id: str | None, slot: Slot) -> None:
         """Keep a call whose start was never seen: the newest of them."""
@@ -208,6 +263,7 @@ class Run:
         limits = self.limits
         history = self.history
         self.capped = limits.calls_per_run is not None or limits.calls_per_turn is not None
+        self.careful = self.capped or self.left is not None
         self.batch.projection = self.batch.shadow = None  # made of a history that may be another one below
         if not limits.rolling:
             self.history = None
@@ -217,22 +273,23 @@ class Run:
             elif history.size != limits.history_size:
                 history.resize(limits.history_size)
             history.widen(cycle=limits.cycle, error_cascade=limits.error_cascade)
+        self.apart = self.history is None or self.history.size < BEFORE
 
     def arm(self, limits: ResolvedSettings, facts: list[Fact]) -> bool:
         """A compaction retry; answers whether the guard is on."""
         if not limits.post_compaction:
             self.window = None
             return False
-        self.window = CompactionWindow(limits.window_size, self.latest_calls())
+        self.window = CompactionWindow(limits.window_size, self.latest_calls(self.batch))
         self.armings += 1
         facts.append(WindowArmed(**self.place(), attempts=limits.window_size))
         return True
 
-    def latest_calls(self) -> list[int]:
+    def latest_calls(self, batch: Batch) -> list[int]:
         """Keys of the latest calls: out of the history where there is one that reaches back far enough."""
-        if self.history is None or self.history.size < BEFORE:
+        if self.apart or self.history is None:
             return (self.calls or [])[-BEFORE:]
-        records = [*self.history.records, *self.batch.arrivals]
+        records = [*self.history.records, *batch.arrivals]
         return [record.key for record in records if not record.marks & VETO][-BEFORE:]
 
     def new_input(self) -> None:
@@ -276,7 +333,7 @@ class Run:
     def count_call(self, key: int) -> None:
         """A call was let through, or a settlement shows that it was made."""
         self.all_calls += 1
-        if self.history is None or self.history.size < BEFORE:
+        if self.apart:
             calls = self.calls
             if calls is None:
                 calls = self.calls = []

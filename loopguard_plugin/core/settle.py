@@ -13,7 +13,7 @@ from ..events import Status
 from . import wording
 from .batch import BLOCKED, LISTED, RUNNING, SETTLED, Batch, Ending, Note, Refusal, Slot
 from .notes import OBSERVED
-from .observe import Settlement
+from .observe import Call, Settlement
 from .post_compaction import CompactionWindow
 from .precedence import Loop
 from .record import FAILED, GONE, MUTATED, REJECTED, UNCHANGED, UNKNOWN, VETO, Record
@@ -107,7 +107,8 @@ def _own_record(run: Run, slot: Slot, settlement: Settlement) -> None:
     slot.record = record
     if settlement.status is _OK:
         record.outcome = settlement.outcome
-        _mark_success(run, slot, record, settlement)
+        record.failure = settlement.failure
+        mark_success(run, slot.call, record, settlement.unchanged)
     else:
         _mark_failure(record, settlement)
     history, batch = run.history, run.batch
@@ -184,8 +185,8 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
     if settlement.status is _OK:
         if record is not None:
             record.outcome = settlement.outcome
-            if settlement.failure is not None or settlement.unchanged or run.limits.policies:
-                _mark_success(run, slot, record, settlement)
+            record.failure = settlement.failure
+            mark_success(run, slot.call, record, settlement.unchanged)
         run.errors = None
         if run.window is None:
             return None
@@ -214,11 +215,11 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
     return ending
 
 
-def _mark_success(run: Run, slot: Slot, record: Record, settlement: Settlement) -> None:
-    record.failure = settlement.failure
-    if settlement.unchanged:
+def mark_success(run: Run, call: Call, record: Record, unchanged: bool) -> None:
+    """What a call that worked did, or did not do, to the world."""
+    if unchanged:
         record.marks |= UNCHANGED
-    policy = run.limits.policy(slot.call.tool)
+    policy = run.limits.policy(call.tool) if run.limits.policies else None
     if policy is not None and policy.mutates:
         record.marks |= MUTATED
 

@@ -101,6 +101,7 @@ class _SessionWriter:
     def _run(self, run: Run, now: float) -> RunRow:
         self._records, self._record_rows = {}, []
         self._slots, self._slot_rows = {}, []
+        batch, previous = run.batch, run.previous  # in full, and with them the history is exact
         window = list(run.history.records) if run.history is not None else []
         for record in window:
             self._record(record)
@@ -110,8 +111,8 @@ class _SessionWriter:
             age=now - run.last_seen,
             records=self._record_rows,
             slots=self._slot_rows,
-            batch=self._batch(run.batch),
-            previous=None if run.previous is run.batch else self._batch(run.previous),
+            batch=self._batch(batch),
+            previous=None if previous is batch else self._batch(previous),
             remembered=self._memory(run.remembered()),
             orphans=self._memory({} if run.left is None else run.left.orphans),
             history=None if run.history is None else self._history(run.history),

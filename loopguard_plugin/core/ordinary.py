@@ -1,0 +1,140 @@
+"""The ordinary call: the only one of its response, let through, and settled plainly before the next one starts.
+
+Nine events in ten are about such calls, so each of the two functions does in one go, and in as few steps as it takes,
+what :mod:`.decide` and :mod:`.settle` do with all care. Both answer None, and have changed nothing, where the event
+asks for that care.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xxhash import xxh3_128_intdigest
+
+from ..answers import Deliver, Fact, Step
+from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_batch
+from .batch import Lone
+from .decide import open_batch
+from .fingerprint import text_digest
+from .observe import WHOLE_TEXT, observe_call, observe_settlement
+from .precedence import judge
+from .record import Record
+from .run import Run
+from .settle import mark_success, settle
+from .steps import PROCEEDS, settled, started
+
+_OK: Final = Status.OK
+
+
+def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
+    """A call starts a new batch after one call that has settled."""
+    former = run.settled
+    if former is None or run.careful or (event.batch is not None and not is_alone(event)):
+        return None
+    call_id, tool, batch_id, index = event.call_id, event.tool, event.batch_id, event.index
+    if (
+        call_id.__class__ is not str
+        or tool.__class__ is not str
+        or (index is not None and (index.__class__ is not int or index < 0))
+    ):
+        return None
+    if batch_id is not None:
+        if batch_id.__class__ is not str:
+            return None
+        batch_id = batch_id.strip() or None
+        if batch_id == former.batch_id or batch_id == run.before.batch_id:
+            return None
+    call = observe_call(tool, event.args, run.limits)
+    lone = Lone(batch_id, call_id.strip(), index, call)
+    run.last_seen = now
+    run.before = former
+    history = run.history
+    if history is not None:
+        key, newest = call.key, history.newest
+        made: Record = run.made  # type: ignore[assignment]  # there is one as long as ``settled`` is
+        if history.calm and made.key not in newest:
+            newest[made.key] = made
+            records = history.records
+            records.append(made)
+            if len(records) > history.brim:
+                history.trim()
+        else:
+            history.add(made)
+            if history.stirred:
+                history.end_call(made)
+        if key in newest or history.stirred:
+            loop = judge(call, history, None, run.limits)
+            if loop is not None:
+                facts: list[Fact] = []
+                return started(run, open_batch(run, lone, loop, None, facts), facts)
+    run.settled = None
+    run.running = lone
+    if run.apart:
+        run.count_call(call.key)
+    else:
+        run.all_calls += 1
+    return PROCEEDS
+
+
+def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None:
+    """The call that stands for the current batch settles."""
+    lone = run.running
+    if (
+        lone is None
+        or event.call_id != lone.call_id
+        or event.deliverable is not True
+        or event.tool.__class__ is not str
+    ):
+        return None
+    batch_id, index, status = event.batch_id, event.index, event.status
+    if (
+        (batch_id is not None and batch_id != lone.batch_id)
+        or (index is not None and (index != lone.index or index.__class__ is not int))
+        or (status is not None and status is not _OK)
+    ):
+        return None
+    call, result, error, history = lone.call, event.result, event.error, run.history
+    if call.texts and result.__class__ is str and error is None and event.outcome_identity is None:
+        if history is None:
+            outcome = None
+        elif "<" in result or not result.isascii():
+            outcome = text_digest(result, WHOLE_TEXT)
+        else:
+            outcome = xxh3_128_intdigest(result.encode(), WHOLE_TEXT)  # text_digest(), in one step
+        made = Record(call.key, call.tool, outcome)
+        if run.limits.policies:
+            mark_success(run, call, made, False)
+    else:
+        settlement = observe_settlement(event, call, history is not None)
+        if settlement.status is not _OK:
+            facts: list[Fact] = []
+            run.last_seen = now
+            slot = run.batch.slots[0]
+            settle(run, slot, settlement, True, facts)
+            return settled(event, run, slot, facts)
+        made = Record(call.key, call.tool, settlement.outcome, settlement.failure)
+        mark_success(run, call, made, settlement.unchanged)
+    if history is not None and (made.marks or made.failure is not None):
+        history.calm = False  # more comes of it than an ordinary record
+    run.last_seen = now
+    run.errors = None
+    run.running = None
+    run.settled = lone
+    run.made = made
+    return Step(Deliver(result, error))
+
+
+def is_alone(event: ToolCallStarted) -> bool:
+    """Whether the batch list has this call and no other; without ``batch_id`` a list says nothing."""
+    batch = event.batch
+    if batch is None or (batch.__class__ is not tuple and not as_batch(batch)):
+        return True
+    if not batch or event.batch_id is None:
+        return True
+    one = batch[0]
+    return (
+        len(batch) == 1
+        and one.__class__ is BatchCall
+        and one.call_id == event.call_id
+        and one.tool.__class__ is str
+    )
