@@ -451,7 +451,7 @@ WRITTEN: dict[type, set[str]] = {
 MADE_ANEW: dict[type, set[str]] = {
     Sessions: {"due", "idle", "latest", "limit"},
     Run: {"apart", "buckets", "capped", "careful", "limits", "settings"},
-    Call: {"texts"},
+    Call: {"plain"},
     Batch: {"by_id", "places", "projection", "shadow", "waiting"},
     Slot: {"order"},
     History: {"_lines", "_ping_pong", "_tails", "brim", "busy", "calm", "newest", "stirred"},

@@ -6,7 +6,7 @@ event is looked up among the calls that are known, observed (contents become dig
 
 from __future__ import annotations
 
-from operator import attrgetter
+from typing import Final
 
 from ..answers import Acknowledged, Effect, Fact, Step
 from ..errors import EventError, TurnEndingError
@@ -32,9 +32,7 @@ from .sessions import Sessions
 from .settle import settle, settle_alone, settle_late
 from .steps import error_of, settled, started
 
-# All names of an event that tell its run, in one look; and what the ordinary event leaves out.
-_start_names = attrgetter("session_key", "run_id", "agent_id", "continues")
-_settle_names = attrgetter("session_key", "run_id", "agent_id", "status")
+_NO_SESSION: Final = object()
 
 
 class Guard:
@@ -47,9 +45,8 @@ class Guard:
     def use(self, settings: Settings) -> None:
         """Other settings from the next event on; open runs keep their counts."""
         self._settings = settings
-        self._latest = Run("", None, Buckets())  # the run used last, if what follows tells its events
-        self._start_names: tuple[object, ...] = ()
-        self._settle_names: tuple[object, ...] = ()
+        self._latest = Run("", None, Buckets())
+        self._leave()
         self._sessions.bound(settings.max_runs, settings.idle_minutes * 60)
 
     @property
@@ -62,32 +59,24 @@ class Guard:
 
         Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
         """
-        kind = event.__class__
+        # An event with the names of the one before it needs neither checks nor look-ups, and most events have them.
+        if (
+            event.session_key == self._session_key
+            and event.run_id == self._run_id
+            and event.agent_id == self._agent_id
+            and now < self._sessions.due
+        ):
+            run = self._latest
+            if type(event) is ToolCallStarted:
+                return start_ordinary(event, run, now) or self._started(event, run, now, [])
+            if type(event) is ToolCallSettled:
+                return settle_ordinary(event, run, now) or self._settled(event, run, now, [])
         facts: list[Fact] = []
-        # What equals the names of the run used last needs neither checks nor look-ups, and most events do.
-        if kind is ToolCallStarted:
-            if _start_names(event) != self._start_names or now >= self._sessions.due:
-                self._arrive(event, now, facts)
-            run = self._latest
-            if facts or event.continues is not None:
-                return self._started(event, run, now, facts)
-            return start_ordinary(event, run, now) or self._started(event, run, now, facts)
-        if kind is ToolCallSettled:
-            if _settle_names(event) != self._settle_names or now >= self._sessions.due:
-                self._arrive(event, now, facts)
-            run = self._latest
-            if facts:
-                return self._settled(event, run, now, facts)
-            return settle_ordinary(event, run, now) or self._settled(event, run, now, facts)
-        return self._other(event, now, facts)
-
-    def _other(self, event: Event, now: float, facts: list[Fact]) -> Step:
-        """The two rarer events; or an event of a class made from one of the four."""
         run = self._arrive(event, now, facts)
         if isinstance(event, ToolCallStarted):
-            return self._started(event, run, now, facts)
+            return (None if facts else start_ordinary(event, run, now)) or self._started(event, run, now, facts)
         if isinstance(event, ToolCallSettled):
-            return self._settled(event, run, now, facts)
+            return (None if facts else settle_ordinary(event, run, now)) or self._settled(event, run, now, facts)
         run.last_seen = now
         if isinstance(event, CompactionRetry):
             armed = run.arm(run.limits, facts)
@@ -106,7 +95,7 @@ class Guard:
         run = self._sessions.find(session_key.strip(), _trimmed(run_id))
         if run is not None:
             self._sessions.drop(run, facts)
-            self._start_names = self._settle_names = ()
+            self._leave()
         return tuple(facts)
 
     def snapshot(self, now: float) -> bytes:
@@ -124,7 +113,11 @@ class Guard:
 
         settings = self._settings
         self._sessions = load(data, now, settings.max_runs, settings.idle_minutes * 60)
-        self._start_names = self._settle_names = ()
+        self._leave()
+
+    def _leave(self) -> None:
+        """The next event is looked up, whatever its names."""
+        self._session_key: object = _NO_SESSION
 
     def _arrive(self, event: Event, now: float, facts: list[Fact]) -> Run:
         """The event's run under the settings of its agent, once the event is known to be well-formed."""
@@ -134,7 +127,7 @@ class Guard:
             raise EventError("session_key", "must not be blank")
         if isinstance(event, ToolCallStarted) and event.batch is not None:
             self._check_list(event)
-        self._start_names = self._settle_names = ()
+        self._leave()
         run = self._sessions.touch(session_key, _trimmed(event.run_id), now, facts)
         agent_id = _trimmed(event.agent_id)
         if run.settings is not self._settings or (agent_id is not None and agent_id != run.agent_id):
@@ -143,8 +136,7 @@ class Guard:
             run.limits = self._settings.resolve(run.agent_id)
             run.fit()
         self._latest = run
-        self._start_names = (run.session_key, run.run_id, event.agent_id, None)
-        self._settle_names = (run.session_key, run.run_id, event.agent_id, None)
+        self._session_key, self._run_id, self._agent_id = session_key, run.run_id, event.agent_id
         return run
 
     def _check_list(self, event: ToolCallStarted) -> None:

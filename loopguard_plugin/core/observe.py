@@ -28,7 +28,7 @@ from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
 from .outcomes.drift import settle_drift
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, only_details, text_and_media
-from .outcomes.rules import SPECIAL, CallKind, rule_of
+from .outcomes.rules import EXEC, ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared, rules_of_action
 from .paths import Path, only, without
 
 __all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
@@ -42,15 +42,13 @@ _FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED
 
 _OK: Final = Status.OK
 _GENERAL: Final = Rule.GENERAL
-_POLL: Final = Rule.PROCESS_POLL
-_LOG: Final = Rule.PROCESS_LOG
 
 
 class Call(Struct, frozen=True, gc=False):
     """A call's identity. ``key``: digest of tool and arguments; ``shown``: the name as the model wrote it.
 
-    ``ignore``: the paths of its results that an operator does not want compared. ``texts``: a result that is a text
-    is compared as it is.
+    ``ignore``: the paths of its results that an operator does not want compared. ``plain``: of a result that is a text
+    nothing counts but its digest.
     """
 
     key: int
@@ -59,10 +57,7 @@ class Call(Struct, frozen=True, gc=False):
     kind: CallKind = CallKind.PLAIN
     rule: Rule = Rule.GENERAL
     ignore: tuple[Path, ...] = ()
-    texts: bool = True
-
-
-Rules: TypeAlias = tuple[CallKind, Rule, tuple[Path, ...]]
+    plain: bool = True
 
 
 class Settlement(Struct, frozen=True, gc=False):
@@ -81,8 +76,6 @@ class Settlement(Struct, frozen=True, gc=False):
     error_text: str | None = None
 
 
-
-
 def normalise_tool(name: str, settings: ResolvedSettings) -> str:
     """A tool's name for comparing: trimmed, case-folded, aliases resolved; ``tool`` where it is blank (SPEC 3)."""
     folded = name.strip().casefold() or "tool"
@@ -91,12 +84,11 @@ def normalise_tool(name: str, settings: ResolvedSettings) -> str:
 
 def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     """The identity of a call. ``tool`` is the name as the model wrote it."""
-    shown, name, seed = _named.get(tool) or _name(tool)
+    shown, name, seed, rules = _named.get(tool) or _name(tool)
     if name in settings.aliases:
-        name, seed = _name(settings.aliases[name])[1:]
-    rules = None
-    if name in SPECIAL or settings.policies:
-        args, rules = _rules(name, args, settings)
+        _, name, seed, rules = _name(settings.aliases[name])
+    if rules is EXEC or rules.__class__ is dict or settings.policies:
+        args, rules = _by_args(name, rules, args, settings)
     try:  # as in canonical(), whose call would cost a tenth of all there is to do for a call
         out = dumps(args, None, CANONICAL)
         packed = pack(args)
@@ -104,38 +96,36 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
             out = without_fractions(args, out, packed)
     except Exception:  # not JSON, or an object in it that raises anything
         out = exact(args, False)
-    key = xxh3_128_intdigest(out, seed)
-    return Call(key, name, shown) if rules is None else call_of(key, name, shown, *rules)
+    if rules is None:
+        return Call(xxh3_128_intdigest(out, seed), name, shown)
+    rule, kind, ignore, plain = rules
+    return Call(xxh3_128_intdigest(out, seed), name, shown, kind, rule, ignore, plain)  # type: ignore[arg-type]  # no table by now
 
 
-def _rules(name: str, args: object, settings: ResolvedSettings) -> tuple[object, Rules]:
-    """What identifies a call of a tool with rules of its own or under policies, and those rules."""
+def _by_args(
+    name: str, known: Rules | ByAction | None, args: object, settings: ResolvedSettings
+) -> tuple[object, Rules]:
+    """What identifies a call, and its rules, where these depend on the arguments or the settings."""
+    rules = ORDINARY if known is None or isinstance(known, dict) else known
     policy = settings.policy(name) if settings.policies else None
-    declared = policy.kind if policy is not None else None
-    ignore: tuple[Path, ...] = ()
     try:
-        rule, kind = rule_of(name, args, declared)
-        if rule is Rule.EXEC:
+        if isinstance(known, dict):
+            rules = rules_of_action(known, args)
+        elif rules is EXEC:
             args = _exec_args(args)
-        if policy is not None:
-            ignore = policy.ignore_result
-            if policy.identity is not None:
-                args = only(args, policy.identity)
+        if policy is not None and policy.identity is not None:
+            args = only(args, policy.identity)
     except Exception:  # arguments of a framework's own may raise in anything that they are asked
-        rule, kind = rule_of(name, None, declared)
-    return args, (kind, rule, ignore)
+        pass
+    return args, rules if policy is None else declared(rules, policy)
 
 
-def call_of(key: int, tool: str, shown: str, kind: CallKind, rule: Rule, ignore: tuple[Path, ...]) -> Call:
-    """A call of which everything else is known."""
-    return Call(key, tool, shown, kind, rule, ignore, not ignore and rule is not _POLL and rule is not _LOG)
-
-
-def _name(tool: str) -> tuple[str, str, int]:
-    """How a name is shown, how it is compared before aliases, and the seed of the digests of its calls."""
+def _name(tool: str) -> Named:
+    """How a name is shown, how it is compared before aliases, the seed of the digests of its calls, and their rules."""
     shown = tool.strip()
     folded = shown.casefold() or "tool"
-    named = shown or "tool", folded, xxh3_64_intdigest(folded.encode("utf-8", "surrogatepass"))
+    seed = xxh3_64_intdigest(folded.encode("utf-8", "surrogatepass"))
+    named = shown or "tool", folded, seed, SPECIAL.get(folded)
     if len(tool) <= _USUAL:
         if len(_named) >= _NAMES:
             _named.clear()
@@ -143,7 +133,8 @@ def _name(tool: str) -> tuple[str, str, int]:
     return named
 
 
-_named: Final[dict[str, tuple[str, str, int]]] = {}
+Named: TypeAlias = tuple[str, str, int, Rules | ByAction | None]
+_named: Final[dict[str, Named]] = {}
 _NAMES: Final = 1024  # how many are kept
 _USUAL: Final = 128  # characters of a name; longer ones, which only a confused model writes, are not kept
 
@@ -163,9 +154,14 @@ def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -
     if call.ignore:
         event = _less_volatile(event, call.ignore)
     result, status = event.result, event.status
-    if call.texts and type(result) is str and event.error is None and (status is None or status is _OK):
-        if event.outcome_identity is None:  # the most frequent settlement by far
-            return Settlement(_OK, text_digest(result, WHOLE_TEXT) if want_outcome else None)
+    if (
+        call.plain
+        and type(result) is str
+        and event.error is None
+        and event.outcome_identity is None
+        and (status is None or status is _OK)
+    ):  # the most frequent settlement by far
+        return Settlement(_OK, text_digest(result, WHOLE_TEXT) if want_outcome else None)
     try:
         return _observe(event, call.rule, want_outcome)
     except Exception:  # objects of a framework may raise in anything that they are asked

@@ -16,7 +16,7 @@ from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_bat
 from .batch import Lone
 from .decide import open_batch
 from .fingerprint import text_digest
-from .observe import WHOLE_TEXT, observe_call, observe_settlement
+from .observe import WHOLE_TEXT, Settlement, observe_call, observe_settlement
 from .precedence import judge
 from .record import Record
 from .run import Run
@@ -29,13 +29,14 @@ _OK: Final = Status.OK
 def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     """A call starts a new batch after one call that has settled."""
     former = run.settled
-    if former is None or run.careful or (event.batch is not None and not is_alone(event)):
+    if former is None or run.careful or event.continues is not None:
         return None
     call_id, tool, batch_id, index = event.call_id, event.tool, event.batch_id, event.index
     if (
         call_id.__class__ is not str
         or tool.__class__ is not str
         or (index is not None and (index.__class__ is not int or index < 0))
+        or (event.batch is not None and not is_alone(event))
     ):
         return None
     if batch_id is not None:
@@ -89,12 +90,12 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
     batch_id, index, status = event.batch_id, event.index, event.status
     if (
         (batch_id is not None and batch_id != lone.batch_id)
-        or (index is not None and (index != lone.index or index.__class__ is not int))
+        or (index is not None and index is not lone.index)
         or (status is not None and status is not _OK)
     ):
         return None
     call, result, error, history = lone.call, event.result, event.error, run.history
-    if call.texts and result.__class__ is str and error is None and event.outcome_identity is None:
+    if call.plain and result.__class__ is str and error is None and event.outcome_identity is None:
         if history is None:
             outcome = None
         elif "<" in result or not result.isascii():
@@ -102,26 +103,29 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
         else:
             outcome = xxh3_128_intdigest(result.encode(), WHOLE_TEXT)  # text_digest(), in one step
         made = Record(call.key, call.tool, outcome)
-        if run.limits.policies:
-            mark_success(run, call, made, False)
     else:
         settlement = observe_settlement(event, call, history is not None)
         if settlement.status is not _OK:
-            facts: list[Fact] = []
-            run.last_seen = now
-            slot = run.batch.slots[0]
-            settle(run, slot, settlement, True, facts)
-            return settled(event, run, slot, facts)
+            return _settle_otherwise(event, run, settlement, now)
         made = Record(call.key, call.tool, settlement.outcome, settlement.failure)
         mark_success(run, call, made, settlement.unchanged)
-    if history is not None and (made.marks or made.failure is not None):
-        history.calm = False  # more comes of it than an ordinary record
+        if history is not None and (made.marks or made.failure is not None):
+            history.calm = False  # more comes of it than an ordinary record
     run.last_seen = now
     run.errors = None
     run.running = None
     run.settled = lone
     run.made = made
     return Step(Deliver(result, error))
+
+
+def _settle_otherwise(event: ToolCallSettled, run: Run, settlement: Settlement, now: float) -> Step:
+    """The call failed, or had no outcome at all."""
+    facts: list[Fact] = []
+    run.last_seen = now
+    slot = run.batch.slots[0]
+    settle(run, slot, settlement, True, facts)
+    return settled(event, run, slot, facts)
 
 
 def is_alone(event: ToolCallStarted) -> bool:

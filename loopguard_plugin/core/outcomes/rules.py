@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 from ...settings import ToolKind
+from ...settings_policies import ToolPolicy
+from ..paths import Path
 
 
 class Rule(Enum):
@@ -33,49 +35,60 @@ class CallKind(Enum):
     WAIT = 2
 
 
-_BY_NAME: Final = {
-    "exec": (Rule.EXEC, CallKind.PLAIN),
-    "wait": (Rule.WAIT, CallKind.WAIT),
-    "write": (Rule.WRITE, CallKind.PLAIN),
-    "command_status": (Rule.GENERAL, CallKind.POLL),
-    "sessions_send": (Rule.SEND, CallKind.PLAIN),
-    "conversations_send": (Rule.SEND, CallKind.PLAIN),
-    "conversations_turn": (Rule.SEND, CallKind.PLAIN),
-    "memory_search": (Rule.MEMORY_SEARCH, CallKind.PLAIN),
-    "computer": (Rule.COMPUTER, CallKind.PLAIN),
-    "progress_card": (Rule.PROGRESS_CARD, CallKind.PLAIN),
-}
-_OTHERS: Final = (Rule.GENERAL, CallKind.PLAIN)
+# How a tool's results are compared, what its calls are to the detectors, the paths of its results that do not count,
+# and whether of a result that is a text nothing counts but its digest.
+Rules: TypeAlias = tuple[Rule, CallKind, tuple[Path, ...], bool]
+ByAction: TypeAlias = dict[str, Rules]
 
+ORDINARY: Final[Rules] = (Rule.GENERAL, CallKind.PLAIN, (), True)
+EXEC: Final[Rules] = (Rule.EXEC, CallKind.PLAIN, (), True)
+_SEND: Final[Rules] = (Rule.SEND, CallKind.PLAIN, (), True)
 _SENDING: Final = (
     *("send", "broadcast", "reply", "thread-reply", "sendWithEffect", "sendAttachment", "upload-file"),
     *("sticker", "poll"),
 )
-_BY_ACTION: Final = {
-    "process": {"poll": (Rule.PROCESS_POLL, CallKind.POLL), "log": (Rule.PROCESS_LOG, CallKind.POLL)},
-    "message": dict.fromkeys(_SENDING, (Rule.SEND, CallKind.PLAIN)),
+SPECIAL: Final[dict[str, Rules | ByAction]] = {
+    "exec": EXEC,
+    "wait": (Rule.WAIT, CallKind.WAIT, (), True),
+    "write": (Rule.WRITE, CallKind.PLAIN, (), True),
+    "command_status": (Rule.GENERAL, CallKind.POLL, (), True),
+    "sessions_send": _SEND,
+    "conversations_send": _SEND,
+    "conversations_turn": _SEND,
+    "memory_search": (Rule.MEMORY_SEARCH, CallKind.PLAIN, (), True),
+    "computer": (Rule.COMPUTER, CallKind.PLAIN, (), True),
+    "progress_card": (Rule.PROGRESS_CARD, CallKind.PLAIN, (), True),
+    "process": {
+        "poll": (Rule.PROCESS_POLL, CallKind.POLL, (), False),
+        "log": (Rule.PROCESS_LOG, CallKind.POLL, (), False),
+    },
+    "message": dict.fromkeys(_SENDING, _SEND),
 }
+"""The tools that SPEC 5 and 6 know by name; of some of them it depends on the ``action`` in their arguments."""
 
-SPECIAL: Final = frozenset((*_BY_NAME, *_BY_ACTION))
+
+def is_plain(rule: Rule, ignore: tuple[Path, ...]) -> bool:
+    """Whether of a result that is a text nothing counts but its digest: what a poll says may hold its progress."""
+    return not ignore and rule is not Rule.PROCESS_POLL and rule is not Rule.PROCESS_LOG
 
 
-def rule_of(tool: str, args: object, declared: ToolKind | None) -> tuple[Rule, CallKind]:
-    """How to compare a call's results, and what it is to the detectors; for any tool not in ``SPECIAL``, nothing.
+def rules_of_action(actions: ByAction, args: object) -> Rules:
+    """The rules of a call by its ``action``."""
+    action = args.get("action") if isinstance(args, dict) else None
+    return actions.get(action, ORDINARY) if isinstance(action, str) else ORDINARY
 
-    ``declared`` is what the settings say about the tool (SPEC 11.2): ``plain`` takes the name's special treatment as
-    poller or send away; results of ``process`` and ``wait`` are compared by their rows all the same.
+
+def declared(found: Rules, policy: ToolPolicy) -> Rules:
+    """The rules of a call under what the settings say about its tool (SPEC 11.2).
+
+    ``plain`` takes the name's special treatment as poller or send away; results of ``process`` and ``wait`` are
+    compared by their rows all the same. What a tool that ``mutates`` did is seen in more than its text.
     """
-    found = _BY_NAME.get(tool, _OTHERS)
-    if tool in _BY_ACTION and isinstance(args, dict):
-        action = args.get("action")
-        found = _BY_ACTION[tool].get(action, _OTHERS) if isinstance(action, str) else _OTHERS
-    return found if declared is None else _declared(found, declared)
-
-
-def _declared(found: tuple[Rule, CallKind], declared: ToolKind) -> tuple[Rule, CallKind]:
-    rule, kind = found
-    if declared is ToolKind.SEND:
-        return Rule.SEND, kind
-    if declared is ToolKind.POLL:
-        return rule, kind if kind is CallKind.WAIT else CallKind.POLL
-    return Rule.GENERAL if rule is Rule.SEND else rule, CallKind.PLAIN
+    rule, kind, *_ = found
+    if policy.kind is ToolKind.SEND:
+        rule = Rule.SEND
+    elif policy.kind is ToolKind.POLL:
+        kind = kind if kind is CallKind.WAIT else CallKind.POLL
+    elif policy.kind is ToolKind.PLAIN:
+        rule, kind = Rule.GENERAL if rule is Rule.SEND else rule, CallKind.PLAIN
+    return rule, kind, policy.ignore_result, is_plain(rule, policy.ignore_result) and not policy.mutates

@@ -7,7 +7,8 @@ from heapq import heapify
 
 from ..batch import FIRST, Batch, Ending, Note, Refusal, Slot
 from ..history import History
-from ..observe import Call, Settlement, call_of
+from ..observe import Call, Settlement
+from ..outcomes.rules import is_plain
 from ..post_compaction import CompactionWindow
 from ..precedence import Loop
 from ..record import Record
@@ -171,7 +172,8 @@ class _SessionReader:
     def _call(self, row: CallRow) -> Call:
         key, tool, shown, kind, rule, paths = row
         ignore = tuple(tuple(self._texts[at] for at in path) for path in paths)
-        return call_of(self._digests[key], self._texts[tool], self._texts[shown], kind, rule, ignore)
+        plain = is_plain(rule, ignore)
+        return Call(self._digests[key], self._texts[tool], self._texts[shown], kind, rule, ignore, plain)
 
     def _settlement(self, row: SettlementRow) -> Settlement:
         outcome, failure, text = self._maybe(row.outcome), self._maybe(row.failure), self._text(row.error_text)
