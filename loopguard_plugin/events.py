@@ -227,6 +227,8 @@ def _may_be_text(event: object, *names: str) -> None:
 def check_batch(batch: object) -> None:
     """As :func:`check`, for a ``batch`` list. Apart, since every start may carry it and only the first one needs it."""
     for at, call in enumerate(as_batch(batch)):
+        if call.__class__ is BatchCall and call.call_id.__class__ is str and call.tool.__class__ is str:
+            continue
         if not isinstance(call, BatchCall):
             raise EventError(f"batch[{at}]", f"expected a BatchCall, got {_brief(call)}")
         _need_text(call.call_id, f"batch[{at}].call_id")

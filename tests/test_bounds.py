@@ -248,7 +248,7 @@ def test_wide_batch_is_judged_without_quadratic_work() -> None:
     run = guard._sessions.find("s", "r")
     assert run is not None
     assert not run.batch.running
-    assert not run.batch.held
+    assert not run.batch.queue
 
 
 def test_calls_that_share_an_id_make_no_quadratic_work() -> None:

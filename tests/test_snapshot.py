@@ -430,7 +430,7 @@ WRITTEN: dict[type, set[str]] = {
     },
     Leftovers: {"orphans", "remembered", "would"},
     Batch: {
-        *("admitted", "arrivals", "batch_id", "culprit", "foreign", "held", "owed", "raised", "refusal", "running"),
+        *("admitted", "arrivals", "batch_id", "culprit", "foreign", "owed", "raised", "refusal", "running"),
         "slots",
     },
     Slot: {
@@ -452,7 +452,7 @@ MADE_ANEW: dict[type, set[str]] = {
     Sessions: {"due", "idle", "latest", "limit"},
     Run: {"apart", "buckets", "capped", "careful", "limits", "settings"},
     Call: {"plain"},
-    Batch: {"by_id", "places", "projection", "shadow", "waiting"},
+    Batch: {"by_id", "places", "projection", "queue", "shadow"},
     Slot: {"order"},
     History: {"_lines", "_ping_pong", "_tails", "brim", "busy", "calm", "newest", "stirred"},
     Since: {"by_key"},

@@ -7,8 +7,9 @@ with the second.
 
 from __future__ import annotations
 
+from bisect import bisect
 from enum import IntEnum
-from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -70,6 +71,7 @@ class Note(Struct, frozen=True):
 Order: TypeAlias = tuple[int, int]
 
 FIRST: Final = (0, 0)
+_order = attrgetter("order")
 
 
 class Slot(Struct, eq=False):
@@ -95,9 +97,6 @@ class Slot(Struct, eq=False):
     ignored: bool = False
     armed_at: int = 0
 
-    def __lt__(self, other: Slot) -> bool:
-        return self.order < other.order
-
     @property
     def open(self) -> bool:
         """Whether a settlement is still to come: the call runs, or was refused and nobody said so back."""
@@ -112,8 +111,8 @@ class Batch(Struct, eq=False):
     the error that the batch must raise once nothing of it runs. ``arrivals``: records in order of arrival; those of
     ``foreign`` are calls of their own that arrived meanwhile. ``projection`` and ``shadow`` are what the next sibling
     is judged by, made when there is one. The first ``admitted`` slots came with the whole list and were judged at
-    once. ``waiting`` (a heap of calls that may hold others up) and ``held`` (a heap of settled calls that wait) serve
-    batches of several calls, as does ``by_id``; ``places`` are those of calls that share an id, by id and index.
+    once. ``queue`` (calls whose outcomes are still to be applied, in model call order) serves batches of several calls,
+    as does ``by_id``; ``places`` are those of calls that share an id, by id and index.
     """
 
     batch_id: str | None
@@ -130,8 +129,7 @@ class Batch(Struct, eq=False):
     shadow: History | None = None
     by_id: dict[str, list[Slot]] | None = None
     places: dict[tuple[str, int | None], Slot] | None = None
-    waiting: list[Slot] | None = None
-    held: list[Slot] | None = None
+    queue: list[Slot] | None = None
 
     @property
     def closed(self) -> bool:
@@ -145,7 +143,10 @@ class Batch(Struct, eq=False):
         that is open; else the newest.
         """
         same = self.slots if self.by_id is None else self.by_id.get(call_id, ())
-        if index is not None and len(same) > 1 and self.places is not None:
+        if len(same) == 1:
+            slot = same[0]
+            return slot if slot.call_id == call_id and slot_is_at(slot, index) else None
+        if index is not None and same and self.places is not None:
             return self.places.get((call_id, index))  # calls that share an id have an index each
         found = [slot for slot in same if slot.call_id == call_id and slot_is_at(slot, index)]
         if fresh:
@@ -173,11 +174,10 @@ class Batch(Struct, eq=False):
 
     def _keep_order(self, slot: Slot) -> None:
         """With its second call a batch begins to keep its calls by id and in order."""
-        if self.by_id is None or self.waiting is None:
+        if self.by_id is None or self.queue is None:
             first = self.slots[0]
             self.by_id = {first.call_id: [first]}
-            self.waiting = [first] if first.state is LISTED or first.state is RUNNING else []
-            self.held = []
+            self.queue = [first]
         same = self.by_id.setdefault(slot.call_id, [])
         same.append(slot)
         if len(same) > 1:
@@ -185,7 +185,11 @@ class Batch(Struct, eq=False):
                 self.places = {}
             for one in same if len(same) == 2 else same[-1:]:
                 self.places[one.call_id, one.index] = one
-        heappush(self.waiting, slot)
+        queue = self.queue
+        if queue and slot.order < queue[-1].order:
+            queue.insert(bisect(queue, slot.order, key=_order), slot)
+        else:
+            queue.append(slot)
 
     def start(self, slot: Slot, record: Record) -> None:
         """A call begins to run."""
@@ -233,34 +237,25 @@ class Batch(Struct, eq=False):
                 self.projection.add(record.key, record.tool)
         return self.projection
 
-    def hold(self, slot: Slot) -> None:
-        """A call of several settled; :meth:`next_ready` says when its outcome may be applied."""
-        if self.held is not None:
-            heappush(self.held, slot)
-
     def next_ready(self) -> Slot | None:
         """Take off the next call whose outcome may be applied now, in model call order.
 
         One at a time, for applying it may close the batch, and then calls that have not started hold nobody up.
         """
-        if not self.held or self._holds_up(self.held[0]):
-            return None
-        return heappop(self.held)
+        queue = self.queue
+        while queue:
+            first = queue[0]
+            if first.settlement is None and (first.state is RUNNING or (first.state is LISTED and not self.closed)):
+                return None
+            del queue[0]
+            if first.settlement is not None:
+                return first
+        return None
 
     def release(self) -> None:
         """The batch is over: nothing waits any longer; what still runs comes late."""
-        if self.waiting:
-            self.waiting.clear()
-
-    def _holds_up(self, slot: Slot) -> bool:
-        """Whether an earlier call keeps this one waiting."""
-        heap = self.waiting
-        while heap:
-            first = heap[0]
-            if first.state is RUNNING or (first.state is LISTED and not self.closed):
-                return first < slot
-            heappop(heap)
-        return False
+        if self.queue:
+            self.queue = [slot for slot in self.queue if slot.settlement is not None]
 
 
 class Lone(Struct, frozen=True):

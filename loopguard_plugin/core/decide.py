@@ -87,9 +87,12 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
     if history is None:
         return
     projection: Projection | None = None
+    newest, stirred = history.newest, history.stirred
     for slot in batch.slots:
         call = slot.call
-        loop = judge(call, history, projection, run.limits)
+        loop = None
+        if stirred or call.key in newest or (projection is not None and call.key in projection.siblings):
+            loop = judge(call, history, projection, run.limits)
         if loop is None or loop.level is WARNING:
             slot.warning = loop
         elif batch.culprit is None:

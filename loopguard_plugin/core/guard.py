@@ -60,17 +60,24 @@ class Guard:
         Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
         """
         # An event with the names of the one before it needs neither checks nor look-ups, and most events have them.
-        if (
+        kind = event.__class__
+        if kind is ToolCallStarted:
+            if (
+                event.session_key == self._session_key
+                and event.run_id == self._run_id
+                and event.agent_id == self._agent_id
+                and now < self._sessions.due
+            ):
+                run = self._latest
+                return start_ordinary(event, run, now) or self._started(event, run, now, [])  # type: ignore[arg-type]  # its very class was compared
+        elif kind is ToolCallSettled and (
             event.session_key == self._session_key
             and event.run_id == self._run_id
             and event.agent_id == self._agent_id
             and now < self._sessions.due
         ):
             run = self._latest
-            if type(event) is ToolCallStarted:
-                return start_ordinary(event, run, now) or self._started(event, run, now, [])
-            if type(event) is ToolCallSettled:
-                return settle_ordinary(event, run, now) or self._settled(event, run, now, [])
+            return settle_ordinary(event, run, now) or self._settled(event, run, now, [])  # type: ignore[arg-type]  # as above
         facts: list[Fact] = []
         run = self._arrive(event, now, facts)
         if isinstance(event, ToolCallStarted):
@@ -150,11 +157,11 @@ class Guard:
 
     def _started(self, event: ToolCallStarted, run: Run, now: float, facts: list[Fact]) -> Step:
         """A start that asks for care."""
-        check_types(event)
+        _check_call(event)
         run.last_seen = now
-        batch_id, call_id = _trimmed(event.batch_id), event.call_id.strip()
+        batch_id, call_id, batch = _trimmed(event.batch_id), event.call_id.strip(), run.batch
         if batch_id is None:
-            fresh = not run.batch.running and not run.loose
+            fresh = not batch.running and not run.loose
         else:
             fresh = not run.knows_batch(batch_id) and not run.remembered()
         if fresh and event.continues is None and is_alone(event):
@@ -164,7 +171,10 @@ class Guard:
 
     def _settled(self, event: ToolCallSettled, run: Run, now: float, facts: list[Fact]) -> Step:
         """A settlement that asks for care."""
-        check_types(event)
+        if event.status is None and event.deliverable is True:
+            _check_call(event)
+        else:
+            check_types(event)
         run.last_seen = now
         return settled(event, run, _settle_other(event, run, facts), facts)
 
@@ -180,6 +190,18 @@ class Guard:
             session.runs[None].renew()
 
 
+def _check_call(event: ToolCallStarted | ToolCallSettled) -> None:
+    """The fields that tell calls apart, where the others are known to be well-formed."""
+    call_id, index, batch_id = event.call_id, event.index, event.batch_id
+    if (
+        call_id.__class__ is not str
+        or event.tool.__class__ is not str
+        or (index is not None and (index.__class__ is not int or index < 0))
+        or (batch_id is not None and batch_id.__class__ is not str)
+    ):
+        check_types(event)
+
+
 def _start_known(
     event: ToolCallStarted, run: Run, call_id: str, batch_id: str | None, facts: list[Fact], sessions: Sessions
 ) -> Slot | None:
@@ -189,10 +211,12 @@ def _start_known(
     slot = run.known_start(call_id, batch_id, event.index)
     if slot is not None and slot.state is not LISTED and not run.settled_unstarted(slot):
         return slot
-    over = None if batch_id is None else run.closed_batch(batch_id)
-    listed = slot is None and over is None and batch_id != run.batch.batch_id and not is_alone(event)
-    if listed:
-        check_batch(event.batch)  # before anything is done
+    over, listed = None, False
+    if slot is None:
+        over = None if batch_id is None else run.closed_batch(batch_id)
+        listed = over is None and batch_id != run.batch.batch_id and not is_alone(event)
+        if listed:
+            check_batch(event.batch)  # before anything is done
     if event.continues is not None:
         run.continue_from(sessions.find(run.session_key, _trimmed(event.continues)))
     if slot is not None:
@@ -216,10 +240,11 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
     Of a batch that comes back after another one, the calls that started before are left out of the list.
     """
     limits = run.limits
+    back = run.knows_batch(batch_id) or bool(run.remembered())
     listed = [
         (at, one.call_id.strip(), observe_call(one.tool, one.args, limits))
         for at, one in enumerate(event.batch or ())
-        if not run.has_started(one.call_id.strip(), batch_id, at)
+        if not back or not run.has_started(one.call_id.strip(), batch_id, at)
     ]
     begin_listed(run, batch_id, listed, facts)
     slot = run.batch.find(call_id, event.index, fresh=True)

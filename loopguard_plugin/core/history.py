@@ -287,7 +287,7 @@ class History:
 
     def ping_pong(self, key: int, projection: Projection | None) -> tuple[int, bool, int]:
         """The alternation that this call would continue (itself included), the evidence, and the other side."""
-        state = self.tail() if projection is None else projection.alternation
+        state = self.tail() if projection is None else projection.alternation()
         if state.last == key or state.before != key:
             return 0, False, 0
         return state.length + 1, state.unbroken and self._ping_pong.evidence(self.records), state.last or 0

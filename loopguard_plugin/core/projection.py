@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from .history import History
 from .record import VETO, Record
+from .streaks.ping_pong import Alternation
 
 
 class Projection:
@@ -15,19 +16,27 @@ class Projection:
     ``tool`` is the tool of them all, None once they are of several.
     """
 
-    __slots__ = ("alternation", "siblings", "tool")
+    __slots__ = ("_alternation", "_later", "siblings", "tool")
 
     def __init__(self, history: History, key: int, tool: str) -> None:
         self.siblings = {key: 1}
         self.tool: str | None = tool
-        self.alternation = history.tail().then(key)
+        self._alternation = history.tail()
+        self._later = [key]  # calls that it has not taken in yet: few are ever asked for it
 
     def add(self, key: int, tool: str) -> None:
         """One more sibling that stands before the next call to be judged."""
         self.siblings[key] = self.siblings.get(key, 0) + 1
         if tool != self.tool:
             self.tool = None
-        self.alternation = self.alternation.then(key)
+        self._later.append(key)
+
+    def alternation(self) -> Alternation:
+        """How history and siblings end."""
+        for key in self._later:
+            self._alternation = self._alternation.then(key)
+        self._later.clear()
+        return self._alternation
 
 
 def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Record]) -> History:

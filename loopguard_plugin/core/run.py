@@ -128,6 +128,8 @@ class Run:
     @property
     def batch(self) -> Batch:
         """The current batch. With it the history is exact: see :meth:`History.trim`."""
+        if self._batch is not _NO_BATCH:
+            return self._batch
         running, settled = self.running, self.settled
         if running is not None:
             record = Record(running.call.key, running.call.tool)
@@ -165,16 +167,16 @@ class Run:
 
         Without ``batch_id`` an id that has settled is free again, so only an open call is known.
         """
-        batch, previous = self.batch, self.previous
+        batch = self.batch
         if batch_id is None:
-            for one in (batch, previous):
+            for one in (batch, self.previous):
                 if one.batch_id is None and one.slots and one.slots[0].call_id == call_id and one.slots[0].open:
                     return one.slots[0]
             alone = self.left.remembered.get((None, call_id, None)) if self.left is not None else None
             return alone if alone is not None and alone.open else None
         known = batch.find(call_id, index, fresh=True) if batch_id == batch.batch_id else None
-        if known is None and batch_id == previous.batch_id:
-            known = previous.find(call_id, index, fresh=True)
+        if known is None and batch_id == self.before.batch_id:
+            known = self.previous.find(call_id, index, fresh=True)
             if known is not None and known.state is LISTED:
                 known = None
         if known is None:
@@ -184,10 +186,11 @@ class Run:
     def known_settlement(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
         """The call that a settlement speaks of, if it is known: without ``batch_id`` the newest open one of that id."""
         settled = None
-        for batch in (self.batch, self.previous):
+        for at in (0, 1):
+            batch = self.previous if at else self.batch
             if batch_id is None or batch.batch_id == batch_id:
                 slot = batch.find(call_id, index, fresh=False)
-                if slot is not None and (slot.open or batch_id is not None):
+                if slot is not None and (batch_id is not None or slot.open):
                     return slot
                 settled = settled or slot
         for memory in () if self.left is None else (self.left.remembered, self.left.orphans):
@@ -212,7 +215,7 @@ class Run:
 
     def knows_batch(self, batch_id: str) -> bool:
         """Whether the current or the previous batch is of that id."""
-        return batch_id == self.batch.batch_id or batch_id == self.previous.batch_id
+        return batch_id == self.batch.batch_id or batch_id == self.before.batch_id
 
     def settled_unstarted(self, slot: Slot) -> bool:
         """Whether a listed call was settled without a start and its batch is closed by now: then it may not start."""
@@ -222,8 +225,8 @@ class Run:
 
     def closed_batch(self, batch_id: str) -> Batch | None:
         """The current or previous batch of that id, if its calls that have not started count as blocked."""
-        for batch in (self.batch, self.previous):
-            if batch.batch_id == batch_id and batch.closed:
+        for batch in (self.batch, self.before):
+            if batch.batch_id == batch_id and isinstance(batch, Batch) and batch.closed:
                 return batch
         return None
 

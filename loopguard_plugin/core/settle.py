@@ -47,7 +47,6 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
     else:
         slot.settlement = settlement
         slot.ignored = settlement.status is _BLOCKED
-        batch.hold(slot)
         _apply_ready(run, batch, facts)
     if batch.owed is not None:
         raise_if_due(run, slot, facts)
@@ -272,13 +271,14 @@ def end_open(run: Run, batch: Batch, facts: list[Fact]) -> Ending | None:
     if batch.running:
         facts.append(CallsUnsettled(**run.place(), calls=batch.running, first=not run.told))
         run.told = True
-    if batch.held:
+    if batch.queue:
         batch.release()
         _apply_ready(run, batch, facts)
-    late = [slot for slot in batch.slots if slot.open or (slot.state is LISTED and batch.closed)]
-    for slot in late[-REMEMBERED:]:
-        bar(slot, batch)
-        run.remember(batch.batch_id, slot)
+    if batch.running or batch.closed:
+        late = [slot for slot in batch.slots if slot.open or (slot.state is LISTED and batch.closed)]
+        for slot in late[-REMEMBERED:]:
+            bar(slot, batch)
+            run.remember(batch.batch_id, slot)
     return None if batch.raised else batch.owed
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from heapq import heapify
 
 from ..batch import FIRST, Batch, Ending, Note, Refusal, Slot
 from ..history import History
@@ -145,9 +144,6 @@ class _SessionReader:
         batch.refusal = self._refusal(row.refusal)
         batch.culprit = self._maybe(row.culprit)
         batch.owed = self._ending(row.owed)
-        if batch.held is not None:
-            batch.held += [self._slots[at] for at in row.slots if self._slot_rows[at].waiting is not None]
-            heapify(batch.held)
         return batch
 
     def _slot(self, at: int) -> Slot:
