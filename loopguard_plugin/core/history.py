@@ -8,6 +8,7 @@ date by one step a call, and the one exception, a result that arrives after its 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -36,8 +37,9 @@ class HasRecords(Protocol):
 class History:
     """The window and its streaks. ``size`` is ``historySize``.
 
-    While it is ``calm`` (no streak over a tool's unbroken records, no alternation), a call that is in no window adds
-    itself: to ``newest`` and to ``records``, which :meth:`trim` cuts to size as they pass ``brim`` or exactness counts.
+    While it is ``calm`` (no streak over a tool's unbroken records, no alternation) nothing more comes of a call that is
+    new in it than its place in ``newest`` and ``records``. These may hold up to ``SLACK`` calls that have left the
+    window: :meth:`trim` forgets them all at once, and whoever counts calls it first.
     """
 
     __slots__ = (
@@ -66,9 +68,9 @@ class History:
         self._lines: dict[int, NoProgress] | None = None
         self._ping_pong = PingPong()
         self._tails: Tails | None = None  # made when something fails or changes nothing for the first time
-        # Whether a streak over a tool's unbroken records is under way, or a wider pattern is asked for: ordinary
-        # traffic skips these. ``busy``: or calls since a change are counted.
-        self.stirred = False
+        # How long a streak over a tool's unbroken records may be by now, beyond all bounds where a wider pattern is asked
+        # for: ordinary traffic skips these. ``busy``: or calls since a change are counted.
+        self.stirred = 0
         self.busy = False
         self.calm = False
         # Calls since a tool that changes things last worked; None: none did, or none is declared.
@@ -103,6 +105,12 @@ class History:
         key = record.key
         records = self.records
         newest = self.newest
+        if self.calm and key not in newest and not record.marks and record.failure is None:
+            newest[key] = record
+            records.append(record)
+            if len(records) > self.brim:
+                self.trim()
+            return
         swing = self._ping_pong
         if len(records) > self.size:
             self.trim()
@@ -163,9 +171,11 @@ class History:
         self._note_stir()
 
     def _note_stir(self) -> None:
-        wide = self.cycles is not None or self.cascade is not None
-        self.stirred = wide or (self._tails is not None and self._tails.under_way())
-        self.busy = self.stirred or self._since is not None
+        if self.cycles is not None or self.cascade is not None:
+            self.stirred = sys.maxsize
+        else:
+            self.stirred = 0 if self._tails is None else self._tails.longest()
+        self.busy = self.stirred > 0 or self._since is not None
         self.calm = self.calm and not self.busy
 
     def _forget(self) -> None:

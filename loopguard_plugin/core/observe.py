@@ -41,6 +41,8 @@ _IDENTITY_SEED: Final = 1 << 33
 _FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED))
 
 _OK: Final = Status.OK
+_FAILED: Final = Status.ERROR
+_UNKNOWN_TOOL: Final = Status.UNKNOWN_TOOL
 _GENERAL: Final = Rule.GENERAL
 
 
@@ -180,13 +182,15 @@ def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool) -> Settleme
     result, error, status = event.result, event.error, event.status
     details = details_of(result)
     if status is None:
-        status = Status.ERROR if error is not None else status_of(result, details)
+        status = _FAILED if error is not None else status_of(result, details)
+    elif status.__class__ is not Status:
+        status = Status(status)
     if status is not _OK and status in _FAILURES:
         if error is not None:
-            return _observe_error(Status(status), error, True)
-        return _observe_failure(Status(status), result, details, rule, want_outcome)
+            return _observe_error(status, error, True)
+        return _observe_failure(status, result, details, rule, want_outcome)
     if not want_outcome or status != _OK:
-        return Settlement(Status(status))
+        return Settlement(status)
     unchanged = rule is Rule.WRITE and details.get("changed") is False
     if event.outcome_identity is not None:
         return Settlement(_OK, outcome_digest(event.outcome_identity, _IDENTITY), None, False, unchanged)
@@ -220,11 +224,11 @@ def _observe_failure(
     compare = OF_FAILURES_TOO.get(rule)
     compared = compare(result, details) if compare is not None else None
     if compared is None:
-        unknown = status is Status.UNKNOWN_TOOL or says_unknown_tool(text)
+        unknown = status is _UNKNOWN_TOOL or says_unknown_tool(text)
         return Settlement(status, outcome_digest(result, _IN_FULL | _FAILED_SEED), None, unknown, False, text)
     outcome = parts_digest(compared.value, compared.text, compared.row | _FAILED_SEED)
     failure = _failure(compared) if compared.drifts and want_outcome else None
-    return Settlement(status, outcome, failure, status is Status.UNKNOWN_TOOL, False, text)
+    return Settlement(status, outcome, failure, status is _UNKNOWN_TOOL, False, text)
 
 
 def _observe_opaque(event: ToolCallSettled, want_outcome: bool) -> Settlement:
@@ -234,7 +238,7 @@ def _observe_opaque(event: ToolCallSettled, want_outcome: bool) -> Settlement:
     if not failed and (not want_outcome or status is not Status.OK):
         return Settlement(status)
     value = [event.result if event.error is None else event.error]
-    unknown = status is Status.UNKNOWN_TOOL
+    unknown = status is _UNKNOWN_TOOL
     outcome = outcome_digest(value, _OPAQUE | _FAILED_SEED if failed else _OPAQUE)
     return Settlement(status, outcome, None, unknown, False, "" if failed else None)
 
@@ -242,7 +246,7 @@ def _observe_opaque(event: ToolCallSettled, want_outcome: bool) -> Settlement:
 def _observe_error(status: Status, error: object, failed: bool) -> Settlement:
     text = error_text(error)
     seed = _ERROR | _FAILED_SEED if failed else _ERROR
-    unknown = status is Status.UNKNOWN_TOOL or (failed and says_unknown_tool(text))
+    unknown = status is _UNKNOWN_TOOL or (failed and says_unknown_tool(text))
     return Settlement(status, text_digest(text, seed), None, unknown, False, text[:SHOWN] if failed else None)
 
 

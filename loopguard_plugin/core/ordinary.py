@@ -19,8 +19,9 @@ from .fingerprint import text_digest
 from .observe import WHOLE_TEXT, Settlement, observe_call, observe_settlement
 from .precedence import judge
 from .record import Record
+from .repeated_errors import RepeatedErrors
 from .run import Run
-from .settle import mark_success, settle
+from .settle import NOTHING, mark_failure, mark_success, settle
 from .steps import PROCEEDS, settled, started
 
 _OK: Final = Status.OK
@@ -51,19 +52,11 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     run.before = former
     history = run.history
     if history is not None:
-        key, newest = call.key, history.newest
         made: Record = run.made  # type: ignore[assignment]  # there is one as long as ``settled`` is
-        if history.calm and made.key not in newest:
-            newest[made.key] = made
-            records = history.records
-            records.append(made)
-            if len(records) > history.brim:
-                history.trim()
-        else:
-            history.add(made)
-            if history.stirred:
-                history.end_call(made)
-        if key in newest or history.stirred:
+        history.add(made)
+        if history.stirred:
+            history.end_call(made)
+        if call.key in history.newest or history.stirred:
             loop = judge(call, history, None, run.limits)
             if loop is not None:
                 facts: list[Fact] = []
@@ -106,11 +99,9 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
     else:
         settlement = observe_settlement(event, call, history is not None)
         if settlement.status is not _OK:
-            return _settle_otherwise(event, run, settlement, now)
+            return _settle_otherwise(event, run, lone, settlement, now)
         made = Record(call.key, call.tool, settlement.outcome, settlement.failure)
         mark_success(run, call, made, settlement.unchanged)
-        if history is not None and (made.marks or made.failure is not None):
-            history.calm = False  # more comes of it than an ordinary record
     run.last_seen = now
     run.errors = None
     run.running = None
@@ -119,13 +110,27 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
     return Step(Deliver(result, error))
 
 
-def _settle_otherwise(event: ToolCallSettled, run: Run, settlement: Settlement, now: float) -> Step:
-    """The call failed, or had no outcome at all."""
-    facts: list[Fact] = []
+def _settle_otherwise(event: ToolCallSettled, run: Run, lone: Lone, settlement: Settlement, now: float) -> Step:
+    """The call failed, or had no outcome at all; the first failure of its kind ends no turn yet."""
     run.last_seen = now
-    slot = run.batch.slots[0]
-    settle(run, slot, settlement, True, facts)
-    return settled(event, run, slot, facts)
+    errors = run.errors
+    if (
+        settlement.status in NOTHING
+        or run.limits.policies
+        or (errors is not None and errors.is_it(lone.call, settlement))
+    ):
+        facts: list[Fact] = []
+        slot = run.batch.slots[0]
+        settle(run, slot, settlement, True, facts)
+        return settled(event, run, slot, facts)
+    if errors is None:
+        errors = run.errors = RepeatedErrors()
+    errors.fail(lone.call, settlement)
+    run.running = None
+    run.settled = lone
+    run.made = made = Record(lone.call.key, lone.call.tool)
+    mark_failure(made, settlement)
+    return Step(Deliver(event.result, event.error))
 
 
 def is_alone(event: ToolCallStarted) -> bool:

@@ -65,7 +65,13 @@ def judge(call: Call, history: History, siblings: Projection | None, limits: Res
     if len(history.records) > history.size:
         history.trim()
     recent = history.recent(key) + beside
-    if not history.stirred and 2 * recent + 2 < limits.warning and call.kind is not _WAIT and not limits.policies:
+    stirred = history.stirred + beside
+    if (
+        2 * recent + 2 < limits.warning
+        and (not history.stirred or (stirred < limits.warning and stirred < limits.unknown_tool))
+        and call.kind is not _WAIT
+        and not limits.policies
+    ):
         return None  # no count over this call, nor an alternation with it, can have got that far
     cycles, cascade = history.cycles, history.cascade
     policy = limits.policy(call.tool) if limits.policies else None

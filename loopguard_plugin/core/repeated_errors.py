@@ -24,9 +24,13 @@ class RepeatedErrors:
         self.outcome: int | None = None
         self.text = ""
 
+    def is_it(self, call: Call, settlement: Settlement) -> bool:
+        """Whether a failure would go on with the streak."""
+        return self.count > 0 and self.key == call.key and self.outcome == settlement.outcome
+
     def fail(self, call: Call, settlement: Settlement) -> int:
         """One more failure, applied in model call order; answers how many in a row are identical to it."""
-        if self.count and self.key == call.key and self.outcome == settlement.outcome:
+        if self.is_it(call, settlement):
             self.count += 1
         else:
             self.count = 1

@@ -127,7 +127,7 @@ class Run:
 
     @property
     def batch(self) -> Batch:
-        """The current batch. With it the history is exact: see :meth:`History.trim`."""
+        """The current batch."""
         if self._batch is not _NO_BATCH:
             return self._batch
         running, settled = self.running, self.settled
@@ -140,8 +140,6 @@ class Run:
 
     @batch.setter
     def batch(self, batch: Batch) -> None:
-        if self.history is not None:
-            self.history.trim()
         self._batch = batch
         self.running = self.settled = self.made = None
 

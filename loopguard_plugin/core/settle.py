@@ -20,7 +20,7 @@ from .record import FAILED, GONE, MUTATED, REJECTED, UNCHANGED, UNKNOWN, VETO, R
 from .repeated_errors import RETRIES, RepeatedErrors
 from .run import REMEMBERED, Run
 
-_NOTHING: Final = frozenset((Status.SKIPPED, Status.ABORTED, Status.BLOCKED))  # no outcome, neither count nor reset
+NOTHING: Final = frozenset((Status.SKIPPED, Status.ABORTED, Status.BLOCKED))  # no outcome, neither count nor reset
 _BLOCKED: Final = Status.BLOCKED
 _OK: Final = Status.OK
 _REJECTED: Final = Status.REJECTED
@@ -31,14 +31,14 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
     batch = run.batch
     if slot.state is RUNNING:
         batch.running -= 1
-    elif settlement.status not in _NOTHING:  # listed, and settled without a start
+    elif settlement.status not in NOTHING:  # listed, and settled without a start
         slot.record = Record(slot.call.key, slot.call.tool)
         batch.record(slot.record)
         run.count_call(slot.call.key)
     slot.state = SETTLED
     if run.armings:
         slot.armed_at = run.armings
-    if slot.warning is not None and deliverable and settlement.status not in _NOTHING:
+    if slot.warning is not None and deliverable and settlement.status not in NOTHING:
         _warn(run, slot, slot.warning, facts)
     if batch.by_id is None:
         ending = _apply(run, slot, settlement, facts)
@@ -66,6 +66,8 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact])
     slot.state = SETTLED
     slot.armed_at = run.armings
     slot.ignored = settlement.status is _BLOCKED
+    if run.history is not None:
+        run.history.trim()
     record = slot.record
     if record is not None and record.marks & GONE:
         record = slot.record = None
@@ -92,7 +94,7 @@ def settle_alone(
     slot.armed_at = run.armings
     slot.ignored = settlement.status is _BLOCKED
     ending = _apply(run, slot, settlement, facts)
-    if settlement.status not in _NOTHING:
+    if settlement.status not in NOTHING:
         run.count_call(slot.call.key)
     _own_record(run, slot, settlement)
     _owe(run, slot, ending, facts)
@@ -100,7 +102,7 @@ def settle_alone(
 
 def _own_record(run: Run, slot: Slot, settlement: Settlement) -> None:
     """Put a call of its own into the history where it arrived: amid the open batch."""
-    if settlement.status in _NOTHING or run.history is None:
+    if settlement.status in NOTHING or run.history is None:
         return
     record = Record(slot.call.key, slot.call.tool)
     slot.record = record
@@ -109,7 +111,7 @@ def _own_record(run: Run, slot: Slot, settlement: Settlement) -> None:
         record.failure = settlement.failure
         mark_success(run, slot.call, record, settlement.unchanged)
     else:
-        _mark_failure(record, settlement)
+        mark_failure(record, settlement)
     history, batch = run.history, run.batch
     batch.join(record)
     batch.trim(history.size)
@@ -190,12 +192,12 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
         if run.window is None:
             return None
         ending = None
-    elif settlement.status in _NOTHING:
+    elif settlement.status in NOTHING:
         slot.ignored = settlement.status is _BLOCKED
         return None
     else:
         if record is not None:
-            _mark_failure(record, settlement)
+            mark_failure(record, settlement)
         ending = None
         if run.errors is None:
             run.errors = RepeatedErrors()
@@ -223,7 +225,8 @@ def mark_success(run: Run, call: Call, record: Record, unchanged: bool) -> None:
         record.marks |= MUTATED
 
 
-def _mark_failure(record: Record, settlement: Settlement) -> None:
+def mark_failure(record: Record, settlement: Settlement) -> None:
+    """What kind of failure it was."""
     record.outcome = settlement.outcome
     record.failure = settlement.failure
     record.marks |= FAILED

@@ -101,7 +101,9 @@ class _SessionWriter:
     def _run(self, run: Run, now: float) -> RunRow:
         self._records, self._record_rows = {}, []
         self._slots, self._slot_rows = {}, []
-        batch, previous = run.batch, run.previous  # in full, and with them the history is exact
+        batch, previous = run.batch, run.previous
+        if run.history is not None:
+            run.history.trim()
         window = list(run.history.records) if run.history is not None else []
         for record in window:
             self._record(record)

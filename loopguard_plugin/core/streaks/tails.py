@@ -30,6 +30,6 @@ class Tails:
         self.exec.forget(record)
         self.churn.forget(record)
 
-    def under_way(self) -> bool:
-        """Whether any of them could go on with the next call."""
-        return bool(self.unknown.records or self.exec.records or self.churn.records)
+    def longest(self) -> int:
+        """How long any of them could be for the next call."""
+        return max(len(self.unknown.records), len(self.exec.records), len(self.churn.records))
