@@ -68,8 +68,8 @@ class History:
         self._lines: dict[int, NoProgress] | None = None
         self._ping_pong = PingPong()
         self._tails: Tails | None = None  # made when something fails or changes nothing for the first time
-        # How long a streak over a tool's unbroken records may be by now, beyond all bounds where a wider pattern is asked
-        # for: ordinary traffic skips these. ``busy``: or calls since a change are counted.
+        # How long a streak over a tool's unbroken records may be by now, beyond all bounds where a wider pattern is
+        # asked for: ordinary traffic skips these. ``busy``: or calls since a change are counted.
         self.stirred = 0
         self.busy = False
         self.calm = False

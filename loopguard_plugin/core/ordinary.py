@@ -13,8 +13,8 @@ from xxhash import xxh3_128_intdigest
 
 from ..answers import Deliver, Fact, Step
 from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_batch
-from .batch import Lone
-from .decide import open_batch
+from .batch import LISTED, RUNNING, Batch, Lone, Slot
+from .decide import open_batch, start
 from .fingerprint import text_digest
 from .observe import WHOLE_TEXT, Settlement, observe_call, observe_settlement
 from .precedence import judge
@@ -30,7 +30,9 @@ _OK: Final = Status.OK
 def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     """A call starts a new batch after one call that has settled."""
     former = run.settled
-    if former is None or run.careful or event.continues is not None:
+    if former is None:
+        return _start_sibling(event, run, now)
+    if run.careful or event.continues is not None:
         return None
     call_id, tool, batch_id, index = event.call_id, event.tool, event.batch_id, event.index
     if (
@@ -73,9 +75,10 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
 def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None:
     """The call that stands for the current batch settles."""
     lone = run.running
+    if lone is None:
+        return _settle_sibling(event, run, now)
     if (
-        lone is None
-        or event.call_id != lone.call_id
+        event.call_id != lone.call_id
         or event.deliverable is not True
         or event.tool.__class__ is not str
     ):
@@ -131,6 +134,62 @@ def _settle_otherwise(event: ToolCallSettled, run: Run, lone: Lone, settlement: 
     run.made = made = Record(lone.call.key, lone.call.tool)
     mark_failure(made, settlement)
     return Step(Deliver(event.result, event.error))
+
+
+def _start_sibling(event: ToolCallStarted, run: Run, now: float) -> Step | None:
+    """A call of the current batch starts, of which its list was judged before."""
+    batch, listed = run._batch, event.batch
+    slot = _sibling(event, batch)
+    if (
+        slot is None
+        or slot.state is not LISTED
+        or slot.order[1] >= batch.admitted
+        or event.continues is not None
+        or (listed is not None and listed.__class__ is not tuple)
+    ):
+        return None
+    start(run, slot, [])  # of which nothing is to be told
+    run.last_seen = now
+    return PROCEEDS
+
+
+def _settle_sibling(event: ToolCallSettled, run: Run, now: float) -> Step | None:
+    """A call of the current batch, one of several, settles; in model call order where it can."""
+    batch = run._batch
+    slot = _sibling(event, batch)
+    if (
+        slot is None
+        or slot.state is not RUNNING
+        or slot.warning is not None
+        or event.status is not None
+        or event.deliverable is not True
+    ):
+        return None
+    run.last_seen = now
+    facts: list[Fact] = []
+    settle(run, slot, observe_settlement(event, slot.call, run.wants_outcomes()), True, facts)
+    if facts or slot.ignored or slot.ending is not None:
+        return settled(event, run, slot, facts)
+    return Step(Deliver(event.result, event.error))
+
+
+def _sibling(event: ToolCallStarted | ToolCallSettled, batch: Batch) -> Slot | None:
+    """The call of a batch of several that an event speaks of, where its id tells it and the batch is not closed."""
+    batch_id, call_id, index = event.batch_id, event.call_id, event.index
+    if (
+        batch.by_id is None
+        or batch.refusal is not None
+        or batch.owed is not None
+        or batch_id is None
+        or batch_id != batch.batch_id
+        or call_id.__class__ is not str
+        or event.tool.__class__ is not str
+    ):
+        return None
+    same = batch.by_id.get(call_id)
+    if same is None or len(same) != 1 or (index is not None and index is not same[0].index):
+        return None
+    return same[0]
 
 
 def is_alone(event: ToolCallStarted) -> bool:
