@@ -191,15 +191,15 @@ class Batch(Struct, eq=False):
         else:
             queue.append(slot)
 
-    def start(self, slot: Slot, record: Record) -> None:
+    def start(self, slot: Slot) -> None:
         """A call begins to run."""
         slot.state = RUNNING
-        slot.record = record
         self.running += 1
-        self.record(record)
+        self.record(slot)
 
-    def record(self, record: Record) -> None:
+    def record(self, slot: Slot) -> None:
         """A call of this batch is made, and stands before those that are judged later."""
+        slot.record = record = Record(slot.call.key, slot.call.tool)
         self.arrivals.append(record)
         if self.projection is not None:
             self.projection.add(record.key, record.tool)

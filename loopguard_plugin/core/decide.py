@@ -121,8 +121,13 @@ def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
         bar(slot, batch)
         raise_if_due(run, slot, facts)
         return
+    let_run(run, batch, slot)
+
+
+def let_run(run: Run, batch: Batch, slot: Slot) -> None:
+    """A call of the current batch runs."""
     run.ending = None
-    batch.start(slot, Record(slot.call.key, slot.call.tool))
+    batch.start(slot)
     run.count_call(slot.call.key)
 
 

@@ -160,11 +160,8 @@ class Guard:
         _check_call(event)
         run.last_seen = now
         batch_id, call_id, batch = _trimmed(event.batch_id), event.call_id.strip(), run.batch
-        if batch_id is None:
-            fresh = not batch.running and not run.loose
-        else:
-            fresh = not run.knows_batch(batch_id) and not run.remembered()
-        if fresh and event.continues is None and is_alone(event):
+        known = batch.running > 0 if batch_id is None else run.knows_batch(batch_id)
+        if not known and run.left_nothing(batch_id) and event.continues is None and is_alone(event):
             call = observe_call(event.tool, event.args, run.limits)
             return started(run, begin(run, batch_id, call_id, event.index, call, facts), facts)
         return started(run, _start_known(event, run, call_id, batch_id, facts, self._sessions), facts)
@@ -240,7 +237,7 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
     Of a batch that comes back after another one, the calls that started before are left out of the list.
     """
     limits = run.limits
-    back = run.knows_batch(batch_id) or bool(run.remembered())
+    back = run.knows_batch(batch_id) or not run.left_nothing(batch_id)
     listed = [
         (at, one.call_id.strip(), observe_call(one.tool, one.args, limits))
         for at, one in enumerate(event.batch or ())

@@ -14,7 +14,7 @@ from xxhash import xxh3_128_intdigest
 from ..answers import Deliver, Fact, Step
 from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_batch
 from .batch import LISTED, RUNNING, Batch, Lone, Slot
-from .decide import open_batch, start
+from .decide import let_run, open_batch
 from .fingerprint import text_digest
 from .observe import WHOLE_TEXT, Settlement, observe_call, observe_settlement
 from .precedence import judge
@@ -32,7 +32,7 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     former = run.settled
     if former is None:
         return _start_sibling(event, run, now)
-    if run.careful or event.continues is not None:
+    if event.continues is not None:
         return None
     call_id, tool, batch_id, index = event.call_id, event.tool, event.batch_id, event.index
     if (
@@ -48,6 +48,8 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
         batch_id = batch_id.strip() or None
         if batch_id == former.batch_id or batch_id == run.before.batch_id:
             return None
+    if run.careful and (run.capped or not run.left_nothing(batch_id)):
+        return None
     call = observe_call(tool, event.args, run.limits)
     lone = Lone(batch_id, call_id.strip(), index, call)
     run.last_seen = now
@@ -104,7 +106,8 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
         if settlement.status is not _OK:
             return _settle_otherwise(event, run, lone, settlement, now)
         made = Record(call.key, call.tool, settlement.outcome, settlement.failure)
-        mark_success(run, call, made, settlement.unchanged)
+        if settlement.unchanged or run.limits.policies:
+            mark_success(run, call, made, settlement.unchanged)
     run.last_seen = now
     run.errors = None
     run.running = None
@@ -148,8 +151,8 @@ def _start_sibling(event: ToolCallStarted, run: Run, now: float) -> Step | None:
         or (listed is not None and listed.__class__ is not tuple)
     ):
         return None
-    start(run, slot, [])  # of which nothing is to be told
     run.last_seen = now
+    let_run(run, batch, slot)
     return PROCEEDS
 
 

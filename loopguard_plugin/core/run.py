@@ -37,14 +37,16 @@ class Place(TypedDict):
 class Leftovers:
     """What a run keeps that most runs never have.
 
-    ``remembered``: open and blocked calls of ended batches; ``orphans``: calls whose start was never seen; ``would``:
-    how many notes, blocks and ends observe mode left undone, and whether it would have spent the allowance.
+    ``remembered``: open and blocked calls of ended batches, and ``batches`` the ids of these; ``orphans``: calls whose
+    start was never seen; ``would``: how many notes, blocks and ends observe mode left undone, and whether it would
+    have spent the allowance.
     """
 
-    __slots__ = ("orphans", "remembered", "would")
+    __slots__ = ("batches", "orphans", "remembered", "would")
 
     def __init__(self) -> None:
         self.remembered: dict[Name, Slot] = {}
+        self.batches: set[str | None] = set()
         self.orphans: dict[Name, Slot] = {}
         self.would: dict[str, int] = {}
 
@@ -241,7 +243,15 @@ class Run:
 
     def remember(self, batch_id: str | None, slot: Slot) -> None:
         """Keep a call beyond its batch: the newest of those that were open or blocked when it ended."""
-        _keep(self.leftovers().remembered, batch_id, slot)
+        left = self.leftovers()
+        _keep(left.remembered, batch_id, slot)
+        left.batches = {name[0] for name in left.remembered}
+
+    def left_nothing(self, batch_id: str | None) -> bool:
+        """Whether no call is remembered that a start with this batch id, or without one, could speak of."""
+        if batch_id is None:
+            return not self.loose
+        return self.left is None or batch_id not in self.left.batches
 
     def count_open(self) -> None:
         """Note whether a call is open beyond the current batch, or blocked in it: then its start may come again."""

@@ -32,8 +32,7 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
     if slot.state is RUNNING:
         batch.running -= 1
     elif settlement.status not in NOTHING:  # listed, and settled without a start
-        slot.record = Record(slot.call.key, slot.call.tool)
-        batch.record(slot.record)
+        batch.record(slot)
         run.count_call(slot.call.key)
     slot.state = SETTLED
     if run.armings:
@@ -187,7 +186,8 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
         if record is not None:
             record.outcome = settlement.outcome
             record.failure = settlement.failure
-            mark_success(run, slot.call, record, settlement.unchanged)
+            if settlement.unchanged or run.limits.policies:
+                mark_success(run, slot.call, record, settlement.unchanged)
         run.errors = None
         if run.window is None:
             return None
@@ -220,7 +220,7 @@ def mark_success(run: Run, call: Call, record: Record, unchanged: bool) -> None:
     """What a call that worked did, or did not do, to the world."""
     if unchanged:
         record.marks |= UNCHANGED
-    policy = run.limits.policy(call.tool) if run.limits.policies else None
+    policy = run.limits.policy(call.tool)
     if policy is not None and policy.mutates:
         record.marks |= MUTATED
 
