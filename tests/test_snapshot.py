@@ -424,7 +424,7 @@ WRITTEN: dict[type, set[str]] = {
     Session: {"_messages", "buckets", "runs"},
     Buckets: {"_last"},
     Run: {
-        *("agent_id", "all_calls", "armings", "_batch", "calls", "calls_before", "continued", "ending", "errors"),
+        *("agent_id", "all_calls", "armings", "calls", "calls_before", "continued", "current", "ending", "errors"),
         *("history", "last_seen", "left", "loose", "parked", "before", "run_id", "session_key", "spent", "told"),
         *("made", "running", "settled", "window"),  # of one call that stands for its batch: with that
     },

@@ -107,7 +107,7 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
 
 def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
     """A call of the current batch, listed or just added, starts; its verdict is left on it."""
-    batch = run.batch
+    batch = run.current
     if slot.order[1] >= batch.admitted and batch.owed is None and batch.refusal is None:
         loop = _limit(run, 1) if run.capped else None
         if loop is None and run.history is not None:

@@ -247,8 +247,10 @@ class History:
 
     def recent(self, key: int) -> int:
         """How many calls of the window are this call, whatever came of them."""
-        line = self._line(key)
-        return len(line.records) if line is not None else int(key in self.newest)
+        lines = self._lines
+        if lines is not None and key in lines:
+            return len(lines[key].records)
+        return 1 if key in self.newest else 0
 
     def no_progress(self, key: int) -> tuple[int, int | None]:
         """The no-progress streak of a call, and the outcome that its calls share (None: vetoes alone)."""

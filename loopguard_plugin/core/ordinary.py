@@ -57,9 +57,15 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     history = run.history
     if history is not None:
         made: Record = run.made  # type: ignore[assignment]  # there is one as long as ``settled`` is
-        history.add(made)
-        if history.stirred:
-            history.end_call(made)
+        if history.calm and made.key not in history.newest:  # History.add(), whose call would cost as much again
+            history.newest[made.key] = made
+            history.records.append(made)
+            if len(history.records) > history.brim:
+                history.trim()
+        else:
+            history.add(made)
+            if history.stirred:
+                history.end_call(made)
         if call.key in history.newest or history.stirred:
             loop = judge(call, history, None, run.limits)
             if loop is not None:
@@ -108,6 +114,8 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
         made = Record(call.key, call.tool, settlement.outcome, settlement.failure)
         if settlement.unchanged or run.limits.policies:
             mark_success(run, call, made, settlement.unchanged)
+        if history is not None and (made.marks or made.failure is not None):
+            history.calm = False  # more comes of it than of an ordinary record
     run.last_seen = now
     run.errors = None
     run.running = None
@@ -136,17 +144,20 @@ def _settle_otherwise(event: ToolCallSettled, run: Run, lone: Lone, settlement: 
     run.settled = lone
     run.made = made = Record(lone.call.key, lone.call.tool)
     mark_failure(made, settlement)
+    if run.history is not None:
+        run.history.calm = False  # as above
     return Step(Deliver(event.result, event.error))
 
 
 def _start_sibling(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     """A call of the current batch starts, of which its list was judged before."""
-    batch, listed = run._batch, event.batch
+    batch, listed = run.current, event.batch
     slot = _sibling(event, batch)
     if (
         slot is None
         or slot.state is not LISTED
         or slot.order[1] >= batch.admitted
+        or batch.owed is not None
         or event.continues is not None
         or (listed is not None and listed.__class__ is not tuple)
     ):
@@ -158,7 +169,7 @@ def _start_sibling(event: ToolCallStarted, run: Run, now: float) -> Step | None:
 
 def _settle_sibling(event: ToolCallSettled, run: Run, now: float) -> Step | None:
     """A call of the current batch, one of several, settles; in model call order where it can."""
-    batch = run._batch
+    batch = run.current
     slot = _sibling(event, batch)
     if (
         slot is None
@@ -177,12 +188,10 @@ def _settle_sibling(event: ToolCallSettled, run: Run, now: float) -> Step | None
 
 
 def _sibling(event: ToolCallStarted | ToolCallSettled, batch: Batch) -> Slot | None:
-    """The call of a batch of several that an event speaks of, where its id tells it and the batch is not closed."""
+    """The call of a batch of several that an event speaks of, where its id is enough to tell it."""
     batch_id, call_id, index = event.batch_id, event.call_id, event.index
     if (
         batch.by_id is None
-        or batch.refusal is not None
-        or batch.owed is not None
         or batch_id is None
         or batch_id != batch.batch_id
         or call_id.__class__ is not str

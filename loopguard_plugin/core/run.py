@@ -67,7 +67,6 @@ class Run:
     """
 
     __slots__ = (
-        "_batch",
         "agent_id",
         "all_calls",
         "apart",
@@ -79,6 +78,7 @@ class Run:
         "capped",
         "careful",
         "continued",
+        "current",
         "ending",
         "errors",
         "history",
@@ -107,8 +107,8 @@ class Run:
         self.buckets = buckets
         self.last_seen = 0.0
         self.parked = False
-        self._batch = Batch(None)
-        self.before: Lone | Batch = self._batch
+        self.current = Batch(None)
+        self.before: Lone | Batch = self.current
         self.running: Lone | None = None
         self.settled: Lone | None = None
         self.made: Record | None = None
@@ -130,25 +130,25 @@ class Run:
     @property
     def batch(self) -> Batch:
         """The current batch."""
-        if self._batch is not _NO_BATCH:
-            return self._batch
+        if self.current is not _NO_BATCH:
+            return self.current
         running, settled = self.running, self.settled
         if running is not None:
             record = Record(running.call.key, running.call.tool)
             self.batch = running.spread(record, running=True)
         elif settled is not None:
             self.batch = settled.spread(self.made)
-        return self._batch
+        return self.current
 
     @batch.setter
     def batch(self, batch: Batch) -> None:
-        self._batch = batch
+        self.current = batch
         self.running = self.settled = self.made = None
 
     def let_alone(self, lone: Lone) -> None:
-        """A new batch of one call, which runs and stands for it."""
+        """A new batch of one call, which runs and stands for it: there is no ``current`` one until more is asked."""
         self.running, self.settled, self.made = lone, None, None
-        self._batch = _NO_BATCH
+        self.current = _NO_BATCH
 
     @property
     def previous(self) -> Batch:
@@ -259,7 +259,7 @@ class Run:
 
     def has_open(self) -> bool:
         """Whether a call is open beyond the current batch."""
-        return any(slot.open for slot in self.remembered().values())
+        return self.left is not None and any(slot.open for slot in self.left.remembered.values())
 
     def remember_orphan(self, batch_id: str | None, slot: Slot) -> None:
         """Keep a call whose start was never seen: the newest of them."""

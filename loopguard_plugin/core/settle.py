@@ -28,7 +28,7 @@ _REJECTED: Final = Status.REJECTED
 
 def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, facts: list[Fact]) -> None:
     """A call of the current batch ended: note, then outcomes in model call order, then an error that is due."""
-    batch = run.batch
+    batch = run.current
     if slot.state is RUNNING:
         batch.running -= 1
     elif settlement.status not in NOTHING:  # listed, and settled without a start
@@ -39,13 +39,18 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
         slot.armed_at = run.armings
     if slot.warning is not None and deliverable and settlement.status not in NOTHING:
         _warn(run, slot, slot.warning, facts)
-    if batch.by_id is None:
+    queue = batch.queue
+    if queue is None or (queue and queue[0] is slot):
+        if queue:
+            del queue[0]
         ending = _apply(run, slot, settlement, facts)
         if ending is not None and batch.owed is None:
             batch.owed = ending
     else:
         slot.settlement = settlement
-        slot.ignored = settlement.status is _BLOCKED
+        if settlement.status is _BLOCKED:
+            slot.ignored = True
+    if queue and (queue[0].state is not RUNNING):
         _apply_ready(run, batch, facts)
     if batch.owed is not None:
         raise_if_due(run, slot, facts)
@@ -133,7 +138,7 @@ def _owe(run: Run, slot: Slot, ending: Ending | None, facts: list[Fact]) -> None
 
 def raise_if_due(run: Run, slot: Slot, facts: list[Fact]) -> None:
     """Once nothing of the batch runs, this call's start or settlement raises what the batch owes."""
-    batch = run.batch
+    batch = run.current
     if batch.owed is not None and not batch.raised and not batch.running:
         batch.raised = True
         end_turn(run, slot, batch.owed, facts)
