@@ -160,7 +160,11 @@ class Guard:
         _check_call(event)
         run.last_seen = now
         batch_id, call_id, batch = _trimmed(event.batch_id), event.call_id.strip(), run.batch
-        known = batch.running > 0 if batch_id is None else run.knows_batch(batch_id)
+        known = (
+            batch.running > 0
+            if batch_id is None
+            else batch_id == batch.batch_id or batch_id == run.before.batch_id
+        )
         if not known and run.left_nothing(batch_id) and event.continues is None and is_alone(event):
             call = observe_call(event.tool, event.args, run.limits)
             return started(run, begin(run, batch_id, call_id, event.index, call, facts), facts)

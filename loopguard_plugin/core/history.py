@@ -115,7 +115,13 @@ class History:
         if len(records) > self.size:
             self.trim()
         if key in newest:
-            self._repeat(key, record)
+            lines = self._lines
+            if lines is None:
+                lines = self._lines = {}
+            line = lines.get(key)
+            if line is None:
+                line = lines[key] = NoProgress(newest[key])
+            line.add(record)
             swing.add(record, records)
         elif swing.length != 2:  # a call that is new in this window alternates with none
             swing.add(record, records)
@@ -150,15 +156,6 @@ class History:
                     continue
                 del lines[key]
             del newest[key]
-
-    def _repeat(self, key: int, record: Record) -> None:
-        lines = self._lines
-        if lines is None:
-            lines = self._lines = {}
-        line = lines.get(key)
-        if line is None:
-            line = lines[key] = NoProgress(self.newest[key])
-        line.add(record)
 
     def _stir(self, record: Record) -> None:
         if record.marks & MUTATED:

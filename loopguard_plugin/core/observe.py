@@ -78,6 +78,9 @@ class Settlement(Struct, frozen=True, gc=False):
     error_text: str | None = None
 
 
+_WORKED: Final = Settlement(Status.OK)
+
+
 def normalise_tool(name: str, settings: ResolvedSettings) -> str:
     """A tool's name for comparing: trimmed, case-folded, aliases resolved; ``tool`` where it is blank (SPEC 3)."""
     folded = name.strip().casefold() or "tool"
@@ -89,7 +92,7 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     shown, name, seed, rules = _named.get(tool) or _name(tool)
     if name in settings.aliases:
         _, name, seed, rules = _name(settings.aliases[name])
-    if rules is EXEC or rules.__class__ is dict or settings.policies:
+    if (rules is not None and (rules.__class__ is dict or (rules is EXEC and (args.__class__ is not dict or "title" in args or "code" in args)))) or settings.policies:
         args, rules = _by_args(name, rules, args, settings)
     try:  # as in canonical(), whose call would cost a tenth of all there is to do for a call
         out = dumps(args, None, CANONICAL)
@@ -163,7 +166,11 @@ def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -
         and event.outcome_identity is None
         and (status is None or status is _OK)
     ):  # the most frequent settlement by far
-        return Settlement(_OK, text_digest(result, WHOLE_TEXT) if want_outcome else None)
+        if not want_outcome:
+            return _WORKED
+        if "<" in result or not result.isascii():
+            return Settlement(_OK, text_digest(result, WHOLE_TEXT))
+        return Settlement(_OK, xxh3_128_intdigest(result.encode(), WHOLE_TEXT))  # text_digest(), in one step
     try:
         return _observe(event, call.rule, want_outcome)
     except Exception:  # objects of a framework may raise in anything that they are asked

@@ -18,12 +18,11 @@ class NoProgress:
     __slots__ = ("_before", "count", "failing", "outcome", "records")
 
     def __init__(self, first: Record) -> None:
-        self.records: deque[Record] = deque()
-        self.count = 0
-        self.outcome: int | None = None
-        self.failing = False
+        self.records = deque((first,))
+        self.outcome = first.outcome
+        self.count = 1 if self.outcome is not None or first.marks & VETO else 0
+        self.failing = self.outcome is not None and (first.failure is not None or first.marks & FAILED != 0)
         self._before = 0
-        self.add(first)
 
     def add(self, record: Record) -> None:
         """The newest record of this call."""
