@@ -450,12 +450,12 @@ WRITTEN: dict[type, set[str]] = {
 }
 MADE_ANEW: dict[type, set[str]] = {
     Sessions: {"due", "idle", "latest", "limit"},
-    Run: {"apart", "buckets", "capped", "careful", "limits", "settings"},
+    Run: {"apart", "buckets", "capped", "careful", "limits", "patient", "settings"},
     Leftovers: {"batches"},
     Call: {"plain"},
     Batch: {"by_id", "places", "projection", "queue", "shadow"},
     Slot: {"order"},
-    History: {"_lines", "_ping_pong", "_tails", "brim", "busy", "calm", "newest", "stirred"},
+    History: {"_ping_pong", "_tails", "brim", "busy", "calm", "lines", "newest", "stirred", "wide"},
     Since: {"by_key"},
 }
 

@@ -165,31 +165,31 @@ class Batch(Struct, eq=False):
         slots = self.slots
         if not slots:
             slot = Slot(call_id, index, FIRST if index is None else (index, 0), call)
-        else:
-            at = len(slots)
-            slot = Slot(call_id, index, (at if index is None else index, at), call)
-            self._keep_order(slot)
+            slots.append(slot)
+            return slot
+        at = len(slots)
+        slot = Slot(call_id, index, (at if index is None else index, at), call)
+        by_id, queue = self.by_id, self.queue
+        if by_id is None or queue is None:  # with its second call a batch begins to keep its calls by id and in order
+            by_id = self.by_id = {slots[0].call_id: [slots[0]]}
+            queue = self.queue = [slots[0]]
         slots.append(slot)
-        return slot
-
-    def _keep_order(self, slot: Slot) -> None:
-        """With its second call a batch begins to keep its calls by id and in order."""
-        if self.by_id is None or self.queue is None:
-            first = self.slots[0]
-            self.by_id = {first.call_id: [first]}
-            self.queue = [first]
-        same = self.by_id.setdefault(slot.call_id, [])
-        same.append(slot)
-        if len(same) > 1:
-            if self.places is None:
-                self.places = {}
-            for one in same if len(same) == 2 else same[-1:]:
-                self.places[one.call_id, one.index] = one
-        queue = self.queue
+        if call_id in by_id:
+            self._share_id(by_id[call_id], slot)
+        else:
+            by_id[call_id] = [slot]
         if queue and slot.order < queue[-1].order:
             queue.insert(bisect(queue, slot.order, key=_order), slot)
         else:
             queue.append(slot)
+        return slot
+
+    def _share_id(self, same: list[Slot], slot: Slot) -> None:
+        same.append(slot)
+        if self.places is None:
+            self.places = {}
+        for one in same if len(same) == 2 else same[-1:]:
+            self.places[one.call_id, one.index] = one
 
     def start(self, slot: Slot) -> None:
         """A call begins to run."""
@@ -245,8 +245,10 @@ class Batch(Struct, eq=False):
         queue = self.queue
         while queue:
             first = queue[0]
-            if first.settlement is None and (first.state is RUNNING or (first.state is LISTED and not self.closed)):
-                return None
+            if first.settlement is None:
+                state = first.state
+                if state is RUNNING or (state is LISTED and self.owed is None and self.refusal is None):
+                    return None
             del queue[0]
             if first.settlement is not None:
                 return first

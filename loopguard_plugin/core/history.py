@@ -24,6 +24,7 @@ from .streaks.tails import Tails
 if TYPE_CHECKING:
     from .projection import Projection
 
+_NO_LINES: Final[dict[int, NoProgress]] = {}  # never filled: most runs have none
 SHORT: Final = 64  # calls of a window that is kept in a list
 SLACK: Final = 8  # calls that may have left the window before they are forgotten, all at once
 
@@ -43,7 +44,6 @@ class History:
     """
 
     __slots__ = (
-        "_lines",
         "_ping_pong",
         "_since",
         "_tails",
@@ -52,10 +52,12 @@ class History:
         "calm",
         "cascade",
         "cycles",
+        "lines",
         "newest",
         "records",
         "size",
         "stirred",
+        "wide",
     )
 
     def __init__(self, size: int) -> None:
@@ -65,7 +67,7 @@ class History:
         self.records: deque[Record] | list[Record] = [] if size <= SHORT else deque()
         # Newest record of each call; the streak of a call is kept only from its second record on.
         self.newest: dict[int, Record] = {}
-        self._lines: dict[int, NoProgress] | None = None
+        self.lines: dict[int, NoProgress] = _NO_LINES
         self._ping_pong = PingPong()
         self._tails: Tails | None = None  # made when something fails or changes nothing for the first time
         # How long a streak over a tool's unbroken records may be by now, beyond all bounds where a wider pattern is
@@ -78,16 +80,18 @@ class History:
         # The wider patterns, where they are asked for.
         self.cycles: Cycles | None = None
         self.cascade: ErrorCascade | None = None
+        self.wide = False
 
     def widen(self, *, cycle: bool, error_cascade: bool) -> None:
         """Switch the wider patterns; one that stays on keeps its counts."""
         self.cycles = (self.cycles or Cycles()) if cycle else None
         self.cascade = (self.cascade or ErrorCascade()) if error_cascade else None
+        self.wide = cycle or error_cascade
         self._note_stir()
 
     def end_unit(self, batch: HasRecords) -> None:
         """A response is over, and its calls are added: the wider patterns go by those."""
-        if self.cycles is not None or self.cascade is not None:
+        if self.wide:
             self._end_unit(batch.own())
 
     def end_call(self, record: Record) -> None:
@@ -115,9 +119,9 @@ class History:
         if len(records) > self.size:
             self.trim()
         if key in newest:
-            lines = self._lines
-            if lines is None:
-                lines = self._lines = {}
+            lines = self.lines
+            if lines is _NO_LINES:
+                lines = self.lines = {}
             line = lines.get(key)
             if line is None:
                 line = lines[key] = NoProgress(newest[key])
@@ -145,12 +149,12 @@ class History:
             return
         gone = records[:over]  # as one by one, but in fewer steps
         del records[:over]
-        newest, lines = self.newest, self._lines
+        newest, lines = self.newest, self.lines
         for record in gone:
             key = record.key
             if record.outcome is None:
                 record.marks |= GONE
-            if lines and key in lines:
+            if key in lines:
                 lines[key].forget()
                 if newest[key] is not record:
                     continue
@@ -168,7 +172,7 @@ class History:
         self._note_stir()
 
     def _note_stir(self) -> None:
-        if self.cycles is not None or self.cascade is not None:
+        if self.wide:
             self.stirred = sys.maxsize
         else:
             self.stirred = 0 if self._tails is None else self._tails.longest()
@@ -182,8 +186,8 @@ class History:
         key = record.key
         if record.outcome is None:
             record.marks |= GONE  # a late result must not be filled in
-        lines = self._lines
-        if lines is not None and key in lines:
+        lines = self.lines
+        if key in lines:
             lines[key].forget()
             if self.newest[key] is record:
                 del self.newest[key], lines[key]
@@ -214,7 +218,7 @@ class History:
 
     def refill(self, record: Record) -> None:
         """A record in the window, not the newest perhaps, got its outcome after its batch had ended."""
-        line = self._line(record.key)
+        line = self.lines.get(record.key)
         if line is not None:
             line.rebuild()
         self.calm = False
@@ -238,20 +242,15 @@ class History:
             self._since = since
             self._note_stir()
 
-    def _line(self, key: int) -> NoProgress | None:
-        """The streak of a call that was made more than once."""
-        return self._lines.get(key) if self._lines is not None else None
-
     def recent(self, key: int) -> int:
         """How many calls of the window are this call, whatever came of them."""
-        lines = self._lines
-        if lines is not None and key in lines:
-            return len(lines[key].records)
+        if key in self.lines:
+            return len(self.lines[key].records)
         return 1 if key in self.newest else 0
 
     def no_progress(self, key: int) -> tuple[int, int | None]:
         """The no-progress streak of a call, and the outcome that its calls share (None: vetoes alone)."""
-        line = self._line(key)
+        line = self.lines.get(key)
         if line is not None:
             return line.count, line.outcome
         only = self.newest.get(key)
@@ -266,7 +265,7 @@ class History:
 
     def failing(self, key: int) -> bool:
         """Whether the outcome that the no-progress streak of a call shares is a failure."""
-        line = self._line(key)
+        line = self.lines.get(key)
         if line is not None:
             return line.failing
         only = self.newest.get(key)

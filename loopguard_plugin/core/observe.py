@@ -28,7 +28,7 @@ from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
 from .outcomes.drift import settle_drift
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, only_details, text_and_media
-from .outcomes.rules import EXEC, ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared, rules_of_action
+from .outcomes.rules import EXEC, ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared
 from .paths import Path, only, without
 
 __all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
@@ -92,7 +92,7 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     shown, name, seed, rules = _named.get(tool) or _name(tool)
     if name in settings.aliases:
         _, name, seed, rules = _name(settings.aliases[name])
-    if (rules is not None and (rules.__class__ is dict or (rules is EXEC and (args.__class__ is not dict or "title" in args or "code" in args)))) or settings.policies:
+    if settings.policies or (rules is not None and (rules is EXEC or rules.__class__ is dict)):
         args, rules = _by_args(name, rules, args, settings)
     try:  # as in canonical(), whose call would cost a tenth of all there is to do for a call
         out = dumps(args, None, CANONICAL)
@@ -115,7 +115,8 @@ def _by_args(
     policy = settings.policy(name) if settings.policies else None
     try:
         if isinstance(known, dict):
-            rules = rules_of_action(known, args)
+            action = args.get("action") if isinstance(args, dict) else None
+            rules = known.get(action, ORDINARY) if isinstance(action, str) else ORDINARY
         elif rules is EXEC:
             args = _exec_args(args)
         if policy is not None and policy.identity is not None:
@@ -172,6 +173,8 @@ def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -
             return Settlement(_OK, text_digest(result, WHOLE_TEXT))
         return Settlement(_OK, xxh3_128_intdigest(result.encode(), WHOLE_TEXT))  # text_digest(), in one step
     try:
+        if event.error is not None and status is None:
+            return _observe_error(_FAILED, event.error, True)
         return _observe(event, call.rule, want_outcome)
     except Exception:  # objects of a framework may raise in anything that they are asked
         return _observe_opaque(event, want_outcome)

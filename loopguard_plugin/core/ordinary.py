@@ -13,18 +13,19 @@ from xxhash import xxh3_128_intdigest
 
 from ..answers import Deliver, Fact, Step
 from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_batch
-from .batch import LISTED, RUNNING, Batch, Lone, Slot
+from .batch import LISTED, RUNNING, SETTLED, Batch, Lone, Slot
 from .decide import let_run, open_batch
 from .fingerprint import text_digest
 from .observe import WHOLE_TEXT, Settlement, observe_call, observe_settlement
 from .precedence import judge
-from .record import Record
+from .record import FAILED, Record
 from .repeated_errors import RepeatedErrors
 from .run import Run
 from .settle import NOTHING, mark_failure, mark_success, settle
 from .steps import PROCEEDS, settled, started
 
 _OK: Final = Status.OK
+_REJECTED: Final = Status.REJECTED
 
 
 def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
@@ -64,9 +65,9 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
                 history.trim()
         else:
             history.add(made)
-            if history.stirred:
+            if history.wide:
                 history.end_call(made)
-        if call.key in history.newest or history.stirred:
+        if history.stirred or (call.key in history.newest and (call.key in history.lines or not run.patient)):
             loop = judge(call, history, None, run.limits)
             if loop is not None:
                 facts: list[Fact] = []
@@ -127,25 +128,20 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
 def _settle_otherwise(event: ToolCallSettled, run: Run, lone: Lone, settlement: Settlement, now: float) -> Step:
     """The call failed, or had no outcome at all; the first failure of its kind ends no turn yet."""
     run.last_seen = now
-    errors = run.errors
-    if (
-        settlement.status in NOTHING
-        or run.limits.policies
-        or (errors is not None and errors.is_it(lone.call, settlement))
-    ):
+    call, status, errors = lone.call, settlement.status, run.errors
+    if status in NOTHING or run.limits.policies or (errors is not None and errors.go_on(call.key, settlement)):
         facts: list[Fact] = []
         slot = run.batch.slots[0]
         settle(run, slot, settlement, True, facts)
         return settled(event, run, slot, facts)
-    if errors is None:
-        errors = run.errors = RepeatedErrors()
-    errors.fail(lone.call, settlement)
-    run.running = None
-    run.settled = lone
-    run.made = made = Record(lone.call.key, lone.call.tool)
-    mark_failure(made, settlement)
+    run.errors = RepeatedErrors(call.key, settlement.outcome, settlement.error_text or "")
+    run.made = made = Record(call.key, call.tool, settlement.outcome, settlement.failure, FAILED)
+    if settlement.unknown_tool or status is _REJECTED:
+        mark_failure(made, settlement)
     if run.history is not None:
         run.history.calm = False  # as above
+    run.running = None
+    run.settled = lone
     return Step(Deliver(event.result, event.error))
 
 
@@ -163,7 +159,15 @@ def _start_sibling(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     ):
         return None
     run.last_seen = now
-    let_run(run, batch, slot)
+    if batch.projection is None and batch.shadow is None and not run.apart:  # let_run(), in one step
+        slot.state = RUNNING
+        slot.record = record = Record(slot.call.key, slot.call.tool)
+        batch.arrivals.append(record)
+        batch.running += 1
+        run.ending = None
+        run.all_calls += 1
+    else:
+        let_run(run, batch, slot)
     return PROCEEDS
 
 
@@ -180,8 +184,32 @@ def _settle_sibling(event: ToolCallSettled, run: Run, now: float) -> Step | None
     ):
         return None
     run.last_seen = now
+    record, queue = slot.record, batch.queue
+    settlement = observe_settlement(event, slot.call, run.history is not None or run.window is not None)
+    if (
+        settlement.status is _OK
+        and settlement.failure is None
+        and not settlement.unchanged
+        and not run.armings
+        and not run.limits.policies
+        and batch.owed is None
+        and record is not None
+        and queue
+    ):  # nothing comes of it but its outcome: settle(), in one step
+        if queue[0] is slot and (len(queue) == 1 or queue[1].state is RUNNING):
+            record.outcome = settlement.outcome
+            run.errors = None
+            del queue[0]
+            slot.state = SETTLED
+            batch.running -= 1
+            return Step(Deliver(event.result, event.error))
+        if queue[0] is not slot and queue[0].state is RUNNING:
+            slot.settlement = settlement
+            slot.state = SETTLED
+            batch.running -= 1
+            return Step(Deliver(event.result, event.error))
     facts: list[Fact] = []
-    settle(run, slot, observe_settlement(event, slot.call, run.wants_outcomes()), True, facts)
+    settle(run, slot, settlement, True, facts)
     if facts or slot.ignored or slot.ending is not None:
         return settled(event, run, slot, facts)
     return Step(Deliver(event.result, event.error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .observe import Call, Settlement
+from .observe import Settlement
 
 RETRIES: Final = 2  # after the first attempt; a tool may be given others (SPEC 4)
 
@@ -18,23 +18,12 @@ class RepeatedErrors:
 
     __slots__ = ("count", "key", "outcome", "text")
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.key = 0
-        self.outcome: int | None = None
-        self.text = ""
+    def __init__(self, key: int, outcome: int | None, text: str, count: int = 1) -> None:
+        self.key = key
+        self.outcome = outcome
+        self.text = text
+        self.count = count
 
-    def is_it(self, call: Call, settlement: Settlement) -> bool:
-        """Whether a failure would go on with the streak."""
-        return self.count > 0 and self.key == call.key and self.outcome == settlement.outcome
-
-    def fail(self, call: Call, settlement: Settlement) -> int:
-        """One more failure, applied in model call order; answers how many in a row are identical to it."""
-        if self.is_it(call, settlement):
-            self.count += 1
-        else:
-            self.count = 1
-            self.key = call.key
-            self.outcome = settlement.outcome
-        self.text = settlement.error_text or ""
-        return self.count
+    def go_on(self, key: int, settlement: Settlement) -> bool:
+        """Whether this failure of a call would be one more of them."""
+        return self.key == key and self.outcome == settlement.outcome

@@ -58,7 +58,8 @@ class Run:
     ended its turn. ``errors``: the streak of failures, if there is one. ``calls`` are keys of the latest calls, where
     the history does not have them (``apart``). ``spent``: the recovery allowance is; ``told``: that calls never
     settled; ``capped``: a ceiling is set; ``loose``: a call is open in a batch that has ended, or was blocked;
-    ``careful``: a start needs more than a look at the current batch, for there is a ceiling or something left over.
+    ``patient``: nothing is said about a call that was made once before; ``careful``: a start needs more than a look at
+    the current batch, for there is a ceiling or something left over.
 
     Most batches are one call that nothing is said about. Such a call stands for its batch: ``running`` or, once it
     has settled, ``settled``, when ``made`` is its record, which the history takes with the next batch; ``before`` is
@@ -88,6 +89,7 @@ class Run:
         "loose",
         "made",
         "parked",
+        "patient",
         "run_id",
         "running",
         "session_key",
@@ -122,6 +124,7 @@ class Run:
         self.told = False
         self.capped = self.careful = False
         self.apart = True
+        self.patient = False
         self.loose = False
         self.all_calls = self.calls_before = 0
         self.continued = False
@@ -285,6 +288,7 @@ class Run:
                 history.resize(limits.history_size)
             history.widen(cycle=limits.cycle, error_cascade=limits.error_cascade)
         self.apart = self.history is None or self.history.size < BEFORE
+        self.patient = limits.warning > 4 and not limits.policies
 
     def arm(self, limits: ResolvedSettings, facts: list[Fact]) -> bool:
         """A compaction retry; answers whether the guard is on."""

@@ -204,11 +204,16 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
         if record is not None:
             mark_failure(record, settlement)
         ending = None
-        if run.errors is None:
-            run.errors = RepeatedErrors()
-        count = run.errors.fail(slot.call, settlement)
+        errors = run.errors
+        text = settlement.error_text or ""
+        if errors is None or not errors.go_on(slot.call.key, settlement):
+            errors = run.errors = RepeatedErrors(slot.call.key, settlement.outcome, text)
+        else:
+            errors.count += 1
+            errors.text = text
+        count = errors.count
         if count > _retries(run, slot):
-            message = wording.repeated_error(slot.call.shown, count, run.errors.text)
+            message = wording.repeated_error(slot.call.shown, count, text)
             code, detector = Code.REPEATED_TOOL_ERROR, Detector.REPEATED_TOOL_ERROR
             ending = _ending_of(slot, code, detector, count, message)
     if run.window is not None and slot.armed_at == run.armings and run.limits.post_compaction:

@@ -72,12 +72,6 @@ def is_plain(rule: Rule, ignore: tuple[Path, ...]) -> bool:
     return not ignore and rule is not Rule.PROCESS_POLL and rule is not Rule.PROCESS_LOG
 
 
-def rules_of_action(actions: ByAction, args: object) -> Rules:
-    """The rules of a call by its ``action``."""
-    action = args.get("action") if isinstance(args, dict) else None
-    return actions.get(action, ORDINARY) if isinstance(action, str) else ORDINARY
-
-
 def declared(found: Rules, policy: ToolPolicy) -> Rules:
     """The rules of a call under what the settings say about its tool (SPEC 11.2).
 

@@ -194,11 +194,8 @@ class _SessionReader:
         return None if row is None else Loop(row[0], row[1], row[2], self._key(row[3]))
 
     def _errors(self, row: ErrorsRow) -> RepeatedErrors:
-        errors = RepeatedErrors()
         count, key, outcome, text = row
-        errors.count, errors.key, errors.outcome = count, self._digests[key], self._maybe(outcome)
-        errors.text = self._texts[text]
-        return errors
+        return RepeatedErrors(self._digests[key], self._maybe(outcome), self._texts[text], count)
 
     def _window(self, row: WindowRow) -> CompactionWindow:
         window = CompactionWindow(row.size, (self._digests[key] for key in row.before))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..record import Record
+from ..record import FAILED, UNCHANGED, UNKNOWN, Record
 from .churn import Churn
 from .exec_failures import ExecFailures
 from .unknown_tool import UnknownTool
@@ -19,10 +19,14 @@ class Tails:
         self.churn = Churn()
 
     def add(self, record: Record) -> None:
-        """The next record of the window."""
-        self.unknown.add(record)
-        self.exec.add(record)
-        self.churn.add(record)
+        """The next record of the window. A streak that is not under way is asked only about what could begin it."""
+        marks = record.marks
+        if marks & UNKNOWN or self.unknown.records:
+            self.unknown.add(record)
+        if record.tool == "exec" or self.exec.records:
+            self.exec.add(record)
+        if marks & (FAILED | UNCHANGED) or self.churn.records:
+            self.churn.add(record)
 
     def forget(self, record: Record) -> None:
         """A record left the window."""
