@@ -226,12 +226,12 @@ def test_error_text_is_kept_no_longer_than_it_waits() -> None:
     assert run is not None
     for at in reversed(range(3)):
         guard.feed(settle(f"c{at}", batch_id="b", error=f"secret {at}"), 0.0)
-        assert (f"secret {at}" in repr(run.batch)) is (at > 0)
+        assert (f"secret {at}" in repr(run.in_full())) is (at > 0)
     guard.feed(settle("late", error="secret of late"), 0.0)
     guard.feed(settle("own", error="secret of own"), 0.0)
     guard.feed(settle("own", tool="other", result="fine", batch_id="c"), 0.0)
     assert run.left is not None
-    assert "secret" not in repr((run.batch, run.previous, run.left.remembered, run.left.orphans))
+    assert "secret" not in repr((run.in_full(), run.previous, run.left.remembered, run.left.orphans))
 
 
 def test_wide_batch_is_judged_without_quadratic_work() -> None:
@@ -247,8 +247,8 @@ def test_wide_batch_is_judged_without_quadratic_work() -> None:
         guard.feed(settle(f"w{at}", batch_id="b", result=f"r{at}"), 0.0)
     run = guard._sessions.find("s", "r")
     assert run is not None
-    assert not run.batch.running
-    assert not run.batch.queue
+    assert not run.in_full().running
+    assert not run.in_full().queue
 
 
 def test_calls_that_share_an_id_make_no_quadratic_work() -> None:

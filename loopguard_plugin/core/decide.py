@@ -25,7 +25,7 @@ def begin(
     run: Run, batch_id: str | None, call_id: str, index: int | None, call: Call, facts: list[Fact]
 ) -> Slot | None:
     """A new batch without the whole list: its first call starts, the former batch ends. As :func:`open_batch`."""
-    former = run.batch
+    former = run.current
     left = None
     several = former.running or former.by_id is not None or former.owed is not None or former.refusal is not None
     if several:
@@ -38,7 +38,7 @@ def begin(
         if history.stirred:
             history.end_unit(former)
         loop = judge(call, history, None, run.limits)
-    run.previous = former
+    run.before = former
     if several:
         run.loose = run.has_open()
     return open_batch(run, Lone(batch_id, call_id, index, call), loop, left, facts)
@@ -51,7 +51,8 @@ def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, fac
         run.ending = None
         run.count_call(lone.call.key)
         return None
-    run.batch = batch = Batch(lone.batch_id, owed=owed)
+    batch = Batch(lone.batch_id, owed=owed)
+    run.open(batch)
     slot = batch.add(lone.call_id, lone.index, lone.call)
     start(run, slot, facts)
     return slot
@@ -59,22 +60,22 @@ def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, fac
 
 def begin_listed(run: Run, batch_id: str | None, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -> None:
     """A new batch of which the whole list is known, none of it started; the former batch ends."""
-    former = run.batch
+    former = run.current
     left = end_open(run, former, facts)
     history = run.history
     if history is not None:
         for record in former.arrivals:
             history.add(record)
         history.end_unit(former)
-    run.previous = former
-    run.batch = Batch(batch_id, owed=left)
+    run.before = former
+    run.open(Batch(batch_id, owed=left))
     run.count_open()
     admit(run, calls, facts)
 
 
 def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -> None:
     """A whole batch in model call order, ``(index, call_id, call)``: every verdict is fixed now (SPEC 8)."""
-    batch = run.batch
+    batch = run.current
     for index, call_id, call in calls:
         batch.add(call_id, index, call)
     batch.admitted = len(calls)
@@ -142,7 +143,7 @@ def refuse_late(run: Run, batch: Batch, call_id: str, index: int | None, call: C
 
 def _judge_alone(run: Run, call: Call, history: History) -> Loop | None:
     """Without the whole list: judged as it starts, against the history and the siblings that started before."""
-    batch = run.batch
+    batch = run.current
     if not batch.arrivals:
         return judge(call, history, None, run.limits)
     if not batch.foreign:
@@ -164,7 +165,7 @@ def _critical(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:
     observe = run.limits.observe
     terminal = run.spent or capped or (observe and run.observed(SPENT) > 0)
     if not capped:
-        run.batch.culprit = slot.call.key
+        run.current.culprit = slot.call.key
         if observe:
             run.leftovers().would[SPENT] = 1  # the model has met no block yet, should this be enforced later
         else:
@@ -177,7 +178,7 @@ def _critical(run: Run, slot: Slot, loop: Loop, facts: list[Fact]) -> None:
 
 def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]) -> None:
     """Block all of the batch that has not started, because of this call."""
-    batch = run.batch
+    batch = run.current
     run.loose = True
     shown, detector, count = slot.call.shown, loop.detector, loop.count
     batch.refusal = Refusal(detector, count, wording.sibling(detector, shown, count), terminal)
@@ -207,7 +208,7 @@ def _observe(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]
         observe_ending(run, _persisted(slot, loop), facts)
         return
     run.count_observed("blocks")
-    waiting = sum(one.state is LISTED for one in run.batch.slots)
+    waiting = sum(one.state is LISTED for one in run.current.slots)
     facts.append(_blocked(run, slot, loop, waiting, terminal=False, observed=True))
 
 

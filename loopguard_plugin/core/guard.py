@@ -22,7 +22,7 @@ from ..events import (
     check_types,
 )
 from ..settings import Settings
-from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Slot
+from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Batch, Slot
 from .decide import begin, begin_listed, refuse_late, start
 from .notes import Buckets
 from .observe import observe_call, observe_settlement
@@ -159,7 +159,7 @@ class Guard:
         """A start that asks for care."""
         _check_call(event)
         run.last_seen = now
-        batch_id, call_id, batch = _trimmed(event.batch_id), event.call_id.strip(), run.batch
+        batch_id, call_id, batch = _trimmed(event.batch_id), event.call_id.strip(), run.in_full()
         known = (
             batch.running > 0
             if batch_id is None
@@ -177,7 +177,7 @@ class Guard:
         else:
             check_types(event)
         run.last_seen = now
-        return settled(event, run, _settle_other(event, run, facts), facts)
+        return settled(event, run, _settle_other(event, run, run.in_full(), facts), facts)
 
     def _user_message(self, event: UserMessageCommitted, run: Run) -> None:
         session = self._sessions.session(run.session_key)
@@ -215,7 +215,7 @@ def _start_known(
     over, listed = None, False
     if slot is None:
         over = None if batch_id is None else run.closed_batch(batch_id)
-        listed = over is None and batch_id != run.batch.batch_id and not is_alone(event)
+        listed = over is None and batch_id != run.current.batch_id and not is_alone(event)
         if listed:
             check_batch(event.batch)  # before anything is done
     if event.continues is not None:
@@ -224,10 +224,10 @@ def _start_known(
         slot.state = LISTED
         start(run, slot, facts)
         return slot
-    if over is not None and over is not run.batch:
+    if over is not None and over is not run.current:
         return refuse_late(run, over, call_id, event.index, observe_call(event.tool, event.args, run.limits))
-    if batch_id is not None and batch_id == run.batch.batch_id:
-        slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, run.limits))
+    if batch_id is not None and batch_id == run.current.batch_id:
+        slot = run.current.add(call_id, event.index, observe_call(event.tool, event.args, run.limits))
         start(run, slot, facts)
         return slot
     if listed and batch_id is not None:
@@ -248,14 +248,14 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
         if not back or not run.has_started(one.call_id.strip(), batch_id, at)
     ]
     begin_listed(run, batch_id, listed, facts)
-    slot = run.batch.find(call_id, event.index, fresh=True)
+    slot = run.current.find(call_id, event.index, fresh=True)
     if slot is None:
-        slot = run.batch.add(call_id, event.index, observe_call(event.tool, event.args, limits))
+        slot = run.current.add(call_id, event.index, observe_call(event.tool, event.args, limits))
     start(run, slot, facts)
     return slot
 
 
-def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
+def _settle_other(event: ToolCallSettled, run: Run, batch: Batch, facts: list[Fact]) -> Slot:
     """A settlement of one call among several, a late or a repeated one, or one whose start was never seen."""
     batch_id, call_id = _trimmed(event.batch_id), event.call_id.strip()
     slot = run.known_settlement(call_id, batch_id, event.index)
@@ -267,8 +267,8 @@ def _settle_other(event: ToolCallSettled, run: Run, facts: list[Fact]) -> Slot:
             settlement = observe_settlement(event, slot.call, run.wants_outcomes())
             settle_alone(run, slot, batch_id, settlement, facts)
     elif slot.state is RUNNING or slot.state is LISTED:
-        current = run.batch.holds(slot)
-        if slot.state is LISTED and (run.batch if current else run.previous).closed:
+        current = batch.holds(slot)
+        if slot.state is LISTED and (batch if current else run.previous).closed:
             slot.state = OVER
             slot.ignored = True
             return slot

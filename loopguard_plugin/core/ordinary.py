@@ -131,7 +131,7 @@ def _settle_otherwise(event: ToolCallSettled, run: Run, lone: Lone, settlement: 
     call, status, errors = lone.call, settlement.status, run.errors
     if status in NOTHING or run.limits.policies or (errors is not None and errors.go_on(call.key, settlement)):
         facts: list[Fact] = []
-        slot = run.batch.slots[0]
+        slot = run.in_full().slots[0]
         settle(run, slot, settlement, True, facts)
         return settled(event, run, slot, facts)
     run.errors = RepeatedErrors(call.key, settlement.outcome, settlement.error_text or "")

@@ -62,9 +62,8 @@ class Run:
     the current batch, for there is a ceiling or something left over.
 
     Most batches are one call that nothing is said about. Such a call stands for its batch: ``running`` or, once it
-    has settled, ``settled``, when ``made`` is its record, which the history takes with the next batch; ``before`` is
-    the batch before it. Whoever asks for :attr:`batch` or :attr:`previous` gets them in full, and from then on that
-    is what the run keeps.
+    has settled, ``settled``, when ``made`` is its record, which the history takes with the next batch; ``current`` is
+    nothing then. Whoever needs the batch itself asks for it :meth:`in_full`. ``before`` is the batch before it.
     """
 
     __slots__ = (
@@ -130,21 +129,17 @@ class Run:
         self.continued = False
         self.ending: Ending | None = None
 
-    @property
-    def batch(self) -> Batch:
-        """The current batch."""
-        if self.current is not _NO_BATCH:
-            return self.current
-        running, settled = self.running, self.settled
-        if running is not None:
-            record = Record(running.call.key, running.call.tool)
-            self.batch = running.spread(record, running=True)
-        elif settled is not None:
-            self.batch = settled.spread(self.made)
+    def in_full(self) -> Batch:
+        """The current batch: from now on it is ``current``, and no call stands for it."""
+        if self.running is not None:
+            record = Record(self.running.call.key, self.running.call.tool)
+            self.open(self.running.spread(record, running=True))
+        elif self.settled is not None:
+            self.open(self.settled.spread(self.made))
         return self.current
 
-    @batch.setter
-    def batch(self, batch: Batch) -> None:
+    def open(self, batch: Batch) -> None:
+        """Another batch is the current one."""
         self.current = batch
         self.running = self.settled = self.made = None
 
@@ -161,16 +156,12 @@ class Run:
             before = self.before = before.spread(None)
         return before
 
-    @previous.setter
-    def previous(self, batch: Batch) -> None:
-        self.before = batch
-
     def known_start(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
         """The call that a start speaks of, if it is known: started before, or listed in the current batch.
 
         Without ``batch_id`` an id that has settled is free again, so only an open call is known.
         """
-        batch = self.batch
+        batch = self.current
         if batch_id is None:
             for one in (batch, self.previous):
                 if one.batch_id is None and one.slots and one.slots[0].call_id == call_id and one.slots[0].open:
@@ -190,7 +181,7 @@ class Run:
         """The call that a settlement speaks of, if it is known: without ``batch_id`` the newest open one of that id."""
         settled = None
         for at in (0, 1):
-            batch = self.previous if at else self.batch
+            batch = self.previous if at else self.current
             if batch_id is None or batch.batch_id == batch_id:
                 slot = batch.find(call_id, index, fresh=False)
                 if slot is not None and (batch_id is not None or slot.open):
@@ -218,17 +209,17 @@ class Run:
 
     def knows_batch(self, batch_id: str) -> bool:
         """Whether the current or the previous batch is of that id."""
-        return batch_id == self.batch.batch_id or batch_id == self.before.batch_id
+        return batch_id == self.current.batch_id or batch_id == self.before.batch_id
 
     def settled_unstarted(self, slot: Slot) -> bool:
         """Whether a listed call was settled without a start and its batch is closed by now: then it may not start."""
         settled = slot.state is SETTLED or slot.state is OVER
         unstarted = slot.record is None and slot.refusal is None
-        return settled and unstarted and self.batch.closed and self.batch.holds(slot)
+        return settled and unstarted and self.current.closed and self.current.holds(slot)
 
     def closed_batch(self, batch_id: str) -> Batch | None:
         """The current or previous batch of that id, if its calls that have not started count as blocked."""
-        for batch in (self.batch, self.before):
+        for batch in (self.current, self.before):
             if batch.batch_id == batch_id and isinstance(batch, Batch) and batch.closed:
                 return batch
         return None
@@ -258,7 +249,7 @@ class Run:
 
     def count_open(self) -> None:
         """Note whether a call is open beyond the current batch, or blocked in it: then its start may come again."""
-        self.loose = self.batch.closed or self.has_open()
+        self.loose = self.current.closed or self.has_open()
 
     def has_open(self) -> bool:
         """Whether a call is open beyond the current batch."""
@@ -278,7 +269,8 @@ class Run:
         history = self.history
         self.capped = limits.calls_per_run is not None or limits.calls_per_turn is not None
         self.careful = self.capped or self.left is not None
-        self.batch.projection = self.batch.shadow = None  # made of a history that may be another one below
+        batch = self.in_full()
+        batch.projection = batch.shadow = None  # made of a history that may be another one below
         if not limits.rolling:
             self.history = None
         else:
@@ -295,7 +287,7 @@ class Run:
         if not limits.post_compaction:
             self.window = None
             return False
-        self.window = CompactionWindow(limits.window_size, self.latest_calls(self.batch))
+        self.window = CompactionWindow(limits.window_size, self.latest_calls(self.in_full()))
         self.armings += 1
         facts.append(WindowArmed(**self.place(), attempts=limits.window_size))
         return True
@@ -338,7 +330,7 @@ class Run:
 
     def open_calls(self) -> int:
         """How many calls of this run are known to have started and not to have settled."""
-        return self.batch.running + sum(slot.state is RUNNING for slot in self.remembered().values())
+        return self.in_full().running + sum(slot.state is RUNNING for slot in self.remembered().values())
 
     @property
     def turn_calls(self) -> int:

@@ -107,8 +107,9 @@ class Sessions:
 
     def drop(self, run: Run, facts: list[Fact]) -> None:
         """Forget a run, and its session with the last one."""
-        if run.batch.running:
-            facts.append(CallsUnsettled(**run.place(), calls=run.batch.running, first=not run.told))
+        running = run.in_full().running
+        if running:
+            facts.append(CallsUnsettled(**run.place(), calls=running, first=not run.told))
         summary = run.summary()
         if summary is not None:
             facts.append(summary)

@@ -80,7 +80,7 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact])
         _own_record(run, slot, settlement)
     elif record.outcome is not None and run.history is not None:
         run.history.refill(record)
-        run.batch.shadow = None
+        run.current.shadow = None
     run.count_open()
     _owe(run, slot, ending, facts)
 
@@ -116,7 +116,7 @@ def _own_record(run: Run, slot: Slot, settlement: Settlement) -> None:
         mark_success(run, slot.call, record, settlement.unchanged)
     else:
         mark_failure(record, settlement)
-    history, batch = run.history, run.batch
+    history, batch = run.history, run.current
     batch.join(record)
     batch.trim(history.size)
     history.make_room(len(batch.foreign or ()))
@@ -127,7 +127,7 @@ def _owe(run: Run, slot: Slot, ending: Ending | None, facts: list[Fact]) -> None
     """Raise an error that came from outside the current batch, or leave it to that one while calls of it run."""
     if ending is None:
         return
-    batch = run.batch
+    batch = run.current
     first = batch.owed is None
     if first:
         batch.owed = ending

@@ -111,8 +111,8 @@ class _SessionReader:
         run = Run(session_key, self._text(row.run_id), session.buckets)
         run.agent_id = self._text(row.agent_id)
         run.last_seen = now - row.age
-        run.batch = self._batch(row.batch)
-        run.previous = run.batch if row.previous is None else self._batch(row.previous)
+        run.open(self._batch(row.batch))
+        run.before = run.current if row.previous is None else self._batch(row.previous)
         for batch_id, at in row.remembered:
             run.remember(self._text(batch_id), self._slot(at))
         for batch_id, at in row.orphans:

@@ -101,7 +101,7 @@ class _SessionWriter:
     def _run(self, run: Run, now: float) -> RunRow:
         self._records, self._record_rows = {}, []
         self._slots, self._slot_rows = {}, []
-        batch, previous = run.batch, run.previous
+        batch, previous = run.in_full(), run.previous
         if run.history is not None:
             run.history.trim()
         window = list(run.history.records) if run.history is not None else []
