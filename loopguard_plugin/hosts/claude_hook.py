@@ -16,6 +16,7 @@ import sys
 from ._claude_late import put_off_unused
 
 gc.disable()  # a process of a twentieth of a second: looking for garbage is a tenth of that
+sys.dont_write_bytecode = False  # or all that follows is compiled for every event, which takes longer than to run it
 put_off_unused()
 
 import os  # noqa: E402

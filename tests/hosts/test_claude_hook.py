@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -391,6 +392,28 @@ def test_a_module_that_is_put_off_may_have_something_given(tmp_path: Path) -> No
 
 
 @pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The package without bytecode, in a folder of its own."""
+    copy = tmp_path / "site" / PACKAGE.name
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def compiled(package: Path) -> set[str]:
+    return {file.name.partition(".")[0] for file in package.rglob("*.pyc")}
+
+
+@pytest.mark.parametrize("command", [["hosts/_claude_start.py"], ["-m", "loopguard_plugin.hosts.claude_hook"]])
+def test_bytecode_is_written_whatever_the_shell_says(copy: Path, command: list[str]) -> None:
+    """``PYTHONDONTWRITEBYTECODE`` would have the package compiled for every event."""
+    env = {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    env["LOOPGUARD_STATE_DIR"] = str(copy.parents[1] / "state")
+    env.pop("PYTHONPYCACHEPREFIX", None)
+    subprocess.run([sys.executable, *command], cwd=copy, input=json.dumps(EVENT), env=env, text=True, check=True)
+    assert {"events", "guard", "settings", "_claude"} <= compiled(copy)
+
+
+@pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Claude Code's settings file, with a hook and a setting of somebody else."""
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
@@ -422,6 +445,17 @@ def test_install_merges_and_undo_takes_out(settings: Path, capsys: pytest.Captur
     assert install("--undo", "--yes") == 0
     assert settings.read_text() == before
     assert install("--undo", "--yes") == 0
+
+
+def test_install_compiles_the_package(settings: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first hook is as fast as the others; what cannot be compiled is no reason to fail."""
+    monkeypatch.setattr("loopguard_plugin.cli.install.PACKAGE", copy)
+    monkeypatch.setattr("sys.pycache_prefix", None)
+    (copy / "broken.py").write_text("def")
+    assert install("--print") == 0
+    assert not compiled(copy)
+    assert install("--yes") == 0
+    assert {"events", "guard", "settings", "claude_hook"} <= compiled(copy)
 
 
 def test_install_asks_first(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
