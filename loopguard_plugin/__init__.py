@@ -3,30 +3,29 @@
 ``LoopGuard`` is middleware for an agent gateway's event bus. The gateway publishes four events; the guard lets calls
 run, adds a note to a result, blocks a batch, or ends the turn with ``TurnEndingError``. README.md shows a whole loop.
 
-``LoopGuard`` and ``EmbeddedBus`` are loaded when they are first asked for: events can be built and read without them,
-and importing this package loads no event loop and no logging.
+All names are loaded when they are first asked for: events can be built and read without event loop and logging, and the
+hook of a process an event decides itself what is loaded.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .answers import Acknowledged, Blocked, Code, Deliver, Detector, Proceed
-from .errors import EventError, LoopGuardError, SettingsError, SnapshotError, TurnEndingError
-from .events import (
-    BatchCall,
-    CompactionRetry,
-    MessageKind,
-    Status,
-    ToolCallSettled,
-    ToolCallStarted,
-    UserMessageCommitted,
-    batch_started,
-    decode_event,
-)
-
 if TYPE_CHECKING:
+    from .answers import Acknowledged, Blocked, Code, Deliver, Detector, Proceed
     from .bus import EmbeddedBus
+    from .errors import EventError, LoopGuardError, SettingsError, SnapshotError, TurnEndingError
+    from .events import (
+        BatchCall,
+        CompactionRetry,
+        MessageKind,
+        Status,
+        ToolCallSettled,
+        ToolCallStarted,
+        UserMessageCommitted,
+        batch_started,
+        decode_event,
+    )
     from .middleware import LoopGuard
     from .settings import Settings, parse_settings
 
@@ -59,7 +58,25 @@ __all__ = [
     "parse_settings",
 ]
 
-_LATE = {"EmbeddedBus": "bus", "LoopGuard": "middleware", "Settings": "settings", "parse_settings": "settings"}
+_ROOMS = {
+    "answers": ("Acknowledged", "Blocked", "Code", "Deliver", "Detector", "Proceed"),
+    "bus": ("EmbeddedBus",),
+    "errors": ("EventError", "LoopGuardError", "SettingsError", "SnapshotError", "TurnEndingError"),
+    "events": (
+        "BatchCall",
+        "CompactionRetry",
+        "MessageKind",
+        "Status",
+        "ToolCallSettled",
+        "ToolCallStarted",
+        "UserMessageCommitted",
+        "batch_started",
+        "decode_event",
+    ),
+    "middleware": ("LoopGuard",),
+    "settings": ("Settings", "parse_settings"),
+}
+_LATE = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

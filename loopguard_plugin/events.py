@@ -6,9 +6,9 @@ is the session's one unnamed run, a blank ``batch_id`` or ``agent_id`` is as goo
 
 Structs built in Python are not checked when they are made (msgspec checks on decoding); the guard checks them when
 they arrive, with :func:`check`, so that nonsense never reaches a run.
-"""
 
-from __future__ import annotations
+No ``from __future__ import annotations`` here: msgspec would have to compile every annotation at every start.
+"""
 
 import json
 import re

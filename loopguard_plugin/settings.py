@@ -19,9 +19,9 @@ from msgspec import Struct
 from .errors import Problem, SettingsError
 from .settings_layers import Adjustment, Notice
 from .settings_model import AgentEntry, Agents, ListedAgent, LoopDetection, Tools
+from .settings_paths import at
 from .settings_plugin import AgentSettings, Mode, PluginConfig, Plugins, ToolKind
 from .settings_policies import ToolPolicy
-from .settings_reader import at, read_fields
 from .settings_resolved import (
     LOOP_DETECTION,
     PLUGIN_CONFIG,
@@ -55,7 +55,8 @@ class Settings(Struct, frozen=True, rename="camel", dict=True):
     plugins: Plugins | None = None
 
     def __post_init__(self) -> None:
-        _check(self)
+        if any(part is not None for part in (self.tools, self.agents, self.plugins)):
+            _check(self)
 
     def resolve(self, agent_id: str | None = None) -> ResolvedSettings:
         """What holds for an agent; for None (or blank) the default agent, and without one the global settings."""
@@ -165,6 +166,8 @@ def parse_settings(obj: object) -> Settings:
 
 
 def _check(obj: object) -> dict[str, object]:
+    from .settings_reader import read_fields  # 15 ms with all that it needs; the defaults do not need it
+
     problems: list[Problem] = []
     fields = read_fields(Settings, obj, problems)
     if not problems:

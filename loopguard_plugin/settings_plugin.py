@@ -4,8 +4,6 @@ The rules of ``settings_model`` hold here too: every field may be absent, ``null
 field here, one of ``ResolvedSettings`` or ``ToolPolicy``, and a line where that one is resolved.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from .settings_layers import Adjustment, Notice, raised, strongest
+from .settings_paths import at
 from .settings_plugin import Exemption, ToolKind, ToolSettings
-from .settings_reader import at
 
 # The tools of one place in the file, with its path.
 Patterns: TypeAlias = tuple[str, Mapping[str, ToolSettings | None]]

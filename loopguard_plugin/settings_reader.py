@@ -6,18 +6,17 @@ list, the path as they would write it and the key that they meant (SPEC 11). So 
 
 from __future__ import annotations
 
-import difflib
 import functools
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias, cast
 
 from msgspec import Struct, inspect
 
 from .errors import Problem
 from .settings_model import DOTTED, FORMER_KEYS, NOT_BLANK
+from .settings_paths import at, shown
 
 Problems: TypeAlias = list[Problem]
 Number: TypeAlias = inspect.IntType | inspect.FloatType
@@ -27,8 +26,7 @@ _EXPECTED = {
     NOT_BLANK: "a string that is not blank",
     DOTTED: "a name, or names with a dot between each two (meta.requestId)",
 }
-_PLAIN_KEY = re.compile(r"[\w-]+")
-_LONGEST_SHOWN = 60
+_LONGEST_FOLDED = 60
 
 
 def read_fields(cls: type[Struct], value: object, problems: Problems) -> dict[str, object]:
@@ -186,7 +184,7 @@ def _meant(value: object, words: Mapping[str, object] | set[str]) -> str | None:
     """The word that a misspelt one was probably meant to be."""
     if not isinstance(value, str):
         return None
-    return next(iter(difflib.get_close_matches(value.strip().casefold(), words, n=1, cutoff=0.5)), None)
+    return _nearest(value.strip().casefold(), words)
 
 
 def _nearest_key(key: object, info: inspect.StructType) -> str | None:
@@ -194,8 +192,14 @@ def _nearest_key(key: object, info: inspect.StructType) -> str | None:
     if not isinstance(key, str):
         return None
     names = {_folded(name.rsplit(".", 1)[-1]): name for name in reversed(list(_names(info)))}
-    close = difflib.get_close_matches(_folded(key), names, n=1, cutoff=0.5)
-    return names[close[0]] if close else None
+    close = _nearest(_folded(key), names)
+    return None if close is None else names[close]
+
+
+def _nearest(word: str, words: Iterable[str]) -> str | None:
+    import difflib  # for mistakes alone
+
+    return next(iter(difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)), None)
 
 
 def _names(info: inspect.StructType) -> Iterator[str]:
@@ -212,32 +216,4 @@ def _names(info: inspect.StructType) -> Iterator[str]:
 
 def _folded(key: str) -> str:
     """``history_size`` and ``HistorySize`` are both near to ``historySize``."""
-    return re.sub(r"[\s_-]", "", key[:_LONGEST_SHOWN]).casefold()
-
-
-def at(path: str, key: object) -> str:
-    """The path one step further: ``path.name``, or ``path["notify_*"]`` where a bare name would mislead."""
-    if isinstance(key, str) and len(key) <= _LONGEST_SHOWN and _PLAIN_KEY.fullmatch(key):
-        return f"{path}.{key}" if path else key
-    return f"{path}[{shown(key, bare=True)}]"
-
-
-def shown(value: object, *, bare: bool = False) -> str:
-    """A value as a config file would write it, shortened, with its type unless that is plain to see (or ``bare``)."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        text = _short(repr(value)) if isinstance(value, float) or abs(value) < 10**30 else "a number beyond all use"
-        return text if bare else f"{text} (number)"
-    if isinstance(value, str):
-        text = _short(json.dumps(value[: _LONGEST_SHOWN + 1], ensure_ascii=not value.isprintable()))
-        return text if bare else f"{text} (string)"
-    if isinstance(value, Mapping):
-        return "an object"
-    return "a list" if isinstance(value, (list, tuple)) else f"a {type(value).__name__}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+    return re.sub(r"[\s_-]", "", key[:_LONGEST_FOLDED]).casefold()

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec import inspect
 
 from ..settings import Settings
-from ..settings_reader import at
+from ..settings_paths import at
 
 Steps: TypeAlias = tuple[str | int, ...]
 

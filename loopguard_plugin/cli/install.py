@@ -16,6 +16,7 @@ from .exits import Exit
 
 MARK: Final = "loopguard-hook"  # every command of ours has it, so that they are found again
 SECONDS: Final = 30
+PACKAGE: Final = Path(__file__).parents[1]
 DONE: Final = {False: "loopguard is in", True: "loopguard is out of"}
 
 
@@ -68,8 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.BAD_INPUT
     print(f"{file}: written; {DONE[arguments.undo]} it from Claude Code's next session on")
     if not arguments.undo:
+        _compile()
         print("take it out again with: loopguard install claude-code --undo")
     return Exit.OK
+
+
+def _compile() -> None:
+    """Bytecode for the package, so that the first hook is as fast as the others; without it hooks only start slower."""
+    import compileall
+
+    compileall.compile_dir(str(PACKAGE), quiet=2)
 
 
 def _usable(config: str) -> bool:
@@ -103,7 +112,7 @@ def _hooks(config: str | None) -> dict[str, list[dict[str, Any]]]:
 
 def hook_command() -> str:
     """The hook of this very installation, whatever the PATH of Claude Code is, by its fastest start."""
-    start = Path(__file__).parents[1] / "hosts" / "_claude_start.py"
+    start = PACKAGE / "hosts" / "_claude_start.py"
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(start))} --as {MARK}"
 
 

@@ -28,8 +28,9 @@ EVENTS: Final = (
     "PostCompact",
     "SessionEnd",
 )
-_EXIT_CODE: Final = re.compile(r"Exit code (\d+)(?:\n|\Z)")
-_DENIED: Final = re.compile(
+# Not compiled here: few events need them.
+_EXIT_CODE: Final = r"Exit code (\d+)(?:\n|\Z)"
+_DENIED: Final = (
     r"(?:Permission to use .{0,200} denied|Claude requested permissions? to |This command requires approval"
     r"|The user doesn't want to (?:proceed|take)|.{1,400} needs approval\.)"
 )
@@ -177,10 +178,10 @@ def _outcome(call_id: str, tool: str, response: object, book: Book, failed: Set[
     if text.startswith("<tool_use_error>"):
         return _refused(text)
     if call_id not in book.failed:
-        if call_id in failed or _DENIED.match(text):
+        if call_id in failed or re.match(_DENIED, text):
             return {"status": Status.DENIED, "error": text}
         return {"status": Status.OK, "result": response}
-    code = _EXIT_CODE.match(text) if tool == "Bash" else None
+    code = re.match(_EXIT_CODE, text) if tool == "Bash" else None
     if code is None:
         return {"status": Status.ERROR, "error": response if response else "failed"}
     details = {"status": "failed", "exitCode": int(code.group(1)), "aggregated": text[code.end() :], "message": text}

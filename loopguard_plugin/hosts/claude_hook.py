@@ -11,11 +11,15 @@ that cannot be used are told to the user, in every session anew.
 from __future__ import annotations
 
 import gc
+import sys
 
-gc.disable()  # a process of a tenth of a second: looking for garbage is a tenth of that
+from ._claude_late import put_off_unused
+
+gc.disable()  # a process of a twentieth of a second: looking for garbage is a tenth of that
+sys.dont_write_bytecode = False  # or all that follows is compiled for every event, which takes longer than to run it
+put_off_unused()
 
 import os  # noqa: E402
-import sys  # noqa: E402
 import time  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -40,6 +44,7 @@ def main() -> None:
             sys.stdout.flush()
     except Exception as error:
         _log(f"loopguard failed inside and passed the event on unjudged: {type(error).__name__}: {error}")
+    gc.freeze()  # nor is garbage looked for at the end
 
 
 def _answer(data: bytes, arguments: list[str]) -> Output:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,8 +14,12 @@ from typing import Any
 
 import pytest
 
+import loopguard_plugin
 from loopguard_plugin.cli import main as loopguard
 
+PACKAGE = Path(loopguard_plugin.__file__).parent
+START = PACKAGE / "hosts" / "_claude_start.py"
+EVENT = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_use_id": "c", "tool_name": "Read"}
 LOW = {"tools": {"loopDetection": {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}}}
 
 
@@ -330,15 +335,82 @@ def test_a_long_transcript_is_read_from_its_end(tmp_path: Path) -> None:
     assert decision(claude.start("a", "Write", {"text": "y" * 1_000_000})) == "deny"
 
 
-def test_the_hook_loads_nothing_heavy() -> None:
-    """No log library, no event loop, no config reader where there is no config."""
-    told = subprocess.run(
-        [sys.executable, "-c", "import loopguard_plugin.hosts.claude_hook, sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
+def python(code: str, folder: Path, text: str = "") -> str:
+    """What a program says on standard error."""
+    env = {**os.environ, "LOOPGUARD_STATE_DIR": str(folder / "state")}
+    told = subprocess.run([sys.executable, "-c", code], input=text, env=env, capture_output=True, text=True, check=True)
+    return told.stderr
+
+
+def test_the_hook_loads_only_what_it_needs(tmp_path: Path) -> None:
+    """No log library, no event loop, no reader of settings where there are none, no inspect where nobody inspects."""
+    code = (
+        "import atexit, sys\n"
+        "before = set(sys.modules)\n"
+        "new = lambda: [m for name, m in sys.modules.items() if name not in before and getattr(m, '__spec__', None)]\n"
+        "atexit.register(lambda: print(*[module.__name__ for module in new()], file=sys.stderr))\n"
+        f"sys.path.insert(0, {str(START.parent)!r})\n"
+        "import _claude_start"
     )
-    assert not set(told.stdout.split()) & {"loguru", "asyncio", "anyio", "logging", "pyjson5", "pathlib", "argparse"}
+    loaded = set(python(code, tmp_path, json.dumps(EVENT)).split())
+    assert "loopguard_plugin.core.guard" in loaded
+    assert not loaded & {"anyio", "asyncio", "logging", "loguru", "threading"}
+    assert not loaded & {"argparse", "difflib", "pathlib", "pyjson5", "loopguard_plugin.settings_reader"}
+    assert not loaded & {"ast", "dis", "inspect", "msgspec.inspect", "textwrap", "tokenize", "typing_extensions"}
+    assert sys.platform != "linux" or "platform" not in loaded
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import dataclasses; assert dataclasses.make_dataclass('Point', [('x', int)]).__doc__ == 'Point(x: int)'",
+        "import inspect; assert inspect.signature(lambda x: x).parameters",
+        "from inspect import signature; assert signature(lambda x: x).parameters",
+        "import inspect; inspect.Signature; import inspect as again; assert again.__file__",
+    ],
+)
+def test_a_module_that_is_put_off_is_there_when_it_is_used(tmp_path: Path, use: str) -> None:
+    """The stand-in for ``inspect`` loads nothing by itself, and gives the real module's names to whoever asks."""
+    put_off = "from loopguard_plugin.hosts._claude_late import Late, put_off; put_off('inspect'); import sys; "
+    python(put_off + "assert type(sys.modules['inspect']) is Late; assert 'dis' not in sys.modules", tmp_path)
+    python(put_off + use + "; assert type(sys.modules['inspect']) is not Late", tmp_path)
+
+
+def test_a_module_that_is_put_off_may_have_something_given(tmp_path: Path) -> None:
+    """What is given is answered without loading; the rest, and what does not exist, as the module itself does."""
+    code = (
+        "from loopguard_plugin.hosts._claude_late import Late, put_off; import sys\n"
+        "put_off('platform', system=lambda: 'this')\n"
+        "import platform\n"
+        "assert platform.system() == 'this' and type(sys.modules['platform']) is Late\n"
+        "assert platform.python_version() and not hasattr(platform, 'nothing')\n"
+        "real = sys.modules['platform']\n"
+        "put_off('platform')\n"
+        "assert sys.modules['platform'] is real and type(real) is not Late"
+    )
+    python(code, tmp_path)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The package without bytecode, in a folder of its own."""
+    copy = tmp_path / "site" / PACKAGE.name
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def compiled(package: Path) -> set[str]:
+    return {file.name.partition(".")[0] for file in package.rglob("*.pyc")}
+
+
+@pytest.mark.parametrize("command", [["hosts/_claude_start.py"], ["-m", "loopguard_plugin.hosts.claude_hook"]])
+def test_bytecode_is_written_whatever_the_shell_says(copy: Path, command: list[str]) -> None:
+    """``PYTHONDONTWRITEBYTECODE`` would have the package compiled for every event."""
+    env = {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    env["LOOPGUARD_STATE_DIR"] = str(copy.parents[1] / "state")
+    env.pop("PYTHONPYCACHEPREFIX", None)
+    subprocess.run([sys.executable, *command], cwd=copy, input=json.dumps(EVENT), env=env, text=True, check=True)
+    assert {"events", "guard", "settings", "_claude"} <= compiled(copy)
 
 
 @pytest.fixture
@@ -373,6 +445,17 @@ def test_install_merges_and_undo_takes_out(settings: Path, capsys: pytest.Captur
     assert install("--undo", "--yes") == 0
     assert settings.read_text() == before
     assert install("--undo", "--yes") == 0
+
+
+def test_install_compiles_the_package(settings: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first hook is as fast as the others; what cannot be compiled is no reason to fail."""
+    monkeypatch.setattr("loopguard_plugin.cli.install.PACKAGE", copy)
+    monkeypatch.setattr("sys.pycache_prefix", None)
+    (copy / "broken.py").write_text("def")
+    assert install("--print") == 0
+    assert not compiled(copy)
+    assert install("--yes") == 0
+    assert {"events", "guard", "settings", "claude_hook"} <= compiled(copy)
 
 
 def test_install_asks_first(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,7 +523,7 @@ def test_the_installed_command_runs(settings: Path, tmp_path: Path) -> None:
     told = subprocess.run(
         commands(settings, "PreToolUse")[1],
         shell=True,
-        input=json.dumps({"session_id": "s", "hook_event_name": "PreToolUse", "tool_use_id": "c", "tool_name": "Read"}),
+        input=json.dumps(EVENT),
         env={**os.environ, "LOOPGUARD_STATE_DIR": str(tmp_path / "state")},
         capture_output=True,
         text=True,

@@ -4,9 +4,9 @@ A session has one table of texts and one of digests, a run one of records and on
 lone surrogates may stand; digests are 16 bytes each, for msgpack ends at 64 bits. Records and slots have tables because
 they are shared: a slot, the arrivals of its batch and the window hold one and the same record, which a late result
 fills in place; a batch that has ended and the memory of open calls hold one and the same slot.
-"""
 
-from __future__ import annotations
+No ``from __future__ import annotations`` here: msgspec would have to compile every annotation for its decoder.
+"""
 
 from typing import Annotated, TypeAlias
 
@@ -82,6 +82,13 @@ class BatchRow(Struct, frozen=True, array_like=True, gc=False):
     raised: bool
 
 
+class CyclesRow(Struct, frozen=True, array_like=True, gc=False):
+    """The rounds: the last units, and how many in a row matched for each length of a round."""
+
+    units: Annotated[list[UnitRow], Meta(max_length=LONGEST)]
+    matched: Annotated[list[Count], Meta(min_length=LONGEST + 1, max_length=LONGEST + 1)]
+
+
 class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
     """A history. The first ``window`` records of the run are its window; streaks over them are made anew.
 
@@ -93,13 +100,6 @@ class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
     since: Count | None
     cycles: CyclesRow | None
     cascade: tuple[Count, list[Text]] | None
-
-
-class CyclesRow(Struct, frozen=True, array_like=True, gc=False):
-    """The rounds: the last units, and how many in a row matched for each length of a round."""
-
-    units: Annotated[list[UnitRow], Meta(max_length=LONGEST)]
-    matched: Annotated[list[Count], Meta(min_length=LONGEST + 1, max_length=LONGEST + 1)]
 
 
 class WindowRow(Struct, frozen=True, array_like=True, gc=False):
