@@ -260,7 +260,7 @@ class Batch(Struct, eq=False):
             self.queue = [slot for slot in self.queue if slot.settlement is not None]
 
 
-class Lone(Struct, frozen=True):
+class Lone(Struct, frozen=True, gc=False):
     """The only call of its response, let through without a word: it stands for the whole batch until more is asked."""
 
     batch_id: str | None

@@ -25,23 +25,28 @@ def begin(
     run: Run, batch_id: str | None, call_id: str, index: int | None, call: Call, facts: list[Fact]
 ) -> Slot | None:
     """A new batch without the whole list: its first call starts, the former batch ends. As :func:`open_batch`."""
-    former = run.current
-    left = None
-    several = former.running or former.by_id is not None or former.owed is not None or former.refusal is not None
-    if several:
-        left = end_open(run, former, facts)
-    loop = None
+    left = _end(run, facts)
     history = run.history
-    if history is not None:
-        for record in former.arrivals:
-            history.add(record)
-        if history.stirred:
-            history.end_unit(former)
+    loop = None
+    if history is not None and (history.stirred or call.key in history.newest):
         loop = judge(call, history, None, run.limits)
-    run.before = former
-    if several:
-        run.loose = run.has_open()
     return open_batch(run, Lone(batch_id, call_id, index, call), loop, left, facts)
+
+
+def _end(run: Run, facts: list[Fact]) -> Ending | None:
+    """The current batch ends, and its calls go into the history. Answers an error that it could not raise."""
+    batch, history = run.current, run.history
+    left = None
+    if batch.running or batch.queue or batch.owed is not None or batch.refusal is not None:
+        left = end_open(run, batch, facts)
+        run.loose = run.has_open()
+    if history is not None:
+        for record in batch.arrivals:
+            history.add(record)
+        if history.wide:
+            history.end_unit(batch)
+    run.before = batch
+    return left
 
 
 def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, facts: list[Fact]) -> Slot | None:
@@ -60,16 +65,8 @@ def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, fac
 
 def begin_listed(run: Run, batch_id: str | None, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -> None:
     """A new batch of which the whole list is known, none of it started; the former batch ends."""
-    former = run.current
-    left = end_open(run, former, facts)
-    history = run.history
-    if history is not None:
-        for record in former.arrivals:
-            history.add(record)
-        history.end_unit(former)
-    run.before = former
+    left = _end(run, facts)
     run.open(Batch(batch_id, owed=left))
-    run.count_open()
     admit(run, calls, facts)
 
 
@@ -87,13 +84,13 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
     history = run.history
     if history is None:
         return
+    keys = {slot.call.key for slot in batch.slots}
+    if not history.stirred and len(keys) == len(batch.slots) and history.newest.keys().isdisjoint(keys):
+        return  # all of them are new, and nothing is under way that they could go on with
     projection: Projection | None = None
-    newest, stirred = history.newest, history.stirred
     for slot in batch.slots:
         call = slot.call
-        loop = None
-        if stirred or call.key in newest or (projection is not None and call.key in projection.siblings):
-            loop = judge(call, history, projection, run.limits)
+        loop = judge(call, history, projection, run.limits)
         if loop is None or loop.level is WARNING:
             slot.warning = loop
         elif batch.culprit is None:

@@ -165,10 +165,15 @@ class Guard:
             if batch_id is None
             else batch_id == batch.batch_id or batch_id == run.before.batch_id
         )
-        if not known and run.left_nothing(batch_id) and event.continues is None and is_alone(event):
+        if known or event.continues is not None or not run.left_nothing(batch_id):
+            slot = _start_known(event, run, call_id, batch_id, facts, self._sessions)
+        elif is_alone(event) or batch_id is None:
             call = observe_call(event.tool, event.args, run.limits)
-            return started(run, begin(run, batch_id, call_id, event.index, call, facts), facts)
-        return started(run, _start_known(event, run, call_id, batch_id, facts, self._sessions), facts)
+            slot = begin(run, batch_id, call_id, event.index, call, facts)
+        else:
+            check_batch(event.batch)
+            slot = _start_listed(event, run, call_id, batch_id, facts)
+        return started(run, slot, facts)
 
     def _settled(self, event: ToolCallSettled, run: Run, now: float, facts: list[Fact]) -> Step:
         """A settlement that asks for care."""

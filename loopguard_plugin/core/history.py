@@ -91,8 +91,7 @@ class History:
 
     def end_unit(self, batch: HasRecords) -> None:
         """A response is over, and its calls are added: the wider patterns go by those."""
-        if self.wide:
-            self._end_unit(batch.own())
+        self._end_unit(batch.own())
 
     def end_call(self, record: Record) -> None:
         """As :meth:`end_unit`, for a call of its own."""

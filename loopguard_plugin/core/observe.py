@@ -92,8 +92,12 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     shown, name, seed, rules = _named.get(tool) or _name(tool)
     if name in settings.aliases:
         _, name, seed, rules = _name(settings.aliases[name])
-    if settings.policies or (rules is not None and (rules is EXEC or rules.__class__ is dict)):
-        args, rules = _by_args(name, rules, args, settings)
+    if rules.__class__ is dict:
+        rules = _rules_of_action(rules, args)
+    elif rules is EXEC:
+        args = _exec_args(args)
+    if settings.policies:
+        args, rules = _under_policies(name, rules, args, settings)  # type: ignore[arg-type]  # no table by now
     try:  # as in canonical(), whose call would cost a tenth of all there is to do for a call
         out = dumps(args, None, CANONICAL)
         packed = pack(args)
@@ -104,26 +108,43 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     if rules is None:
         return Call(xxh3_128_intdigest(out, seed), name, shown)
     rule, kind, ignore, plain = rules
-    return Call(xxh3_128_intdigest(out, seed), name, shown, kind, rule, ignore, plain)  # type: ignore[arg-type]  # no table by now
+    return Call(xxh3_128_intdigest(out, seed), name, shown, kind, rule, ignore, plain)  # type: ignore[arg-type]  # as above
 
 
-def _by_args(
-    name: str, known: Rules | ByAction | None, args: object, settings: ResolvedSettings
-) -> tuple[object, Rules]:
-    """What identifies a call, and its rules, where these depend on the arguments or the settings."""
-    rules = ORDINARY if known is None or isinstance(known, dict) else known
-    policy = settings.policy(name) if settings.policies else None
+def _rules_of_action(actions: ByAction, args: object) -> Rules:
+    """The rules of a call by the ``action`` in its arguments."""
     try:
-        if isinstance(known, dict):
-            action = args.get("action") if isinstance(args, dict) else None
-            rules = known.get(action, ORDINARY) if isinstance(action, str) else ORDINARY
-        elif rules is EXEC:
-            args = _exec_args(args)
-        if policy is not None and policy.identity is not None:
-            args = only(args, policy.identity)
+        action = args.get("action") if isinstance(args, dict) else None
+        return actions.get(action, ORDINARY) if isinstance(action, str) else ORDINARY
     except Exception:  # arguments of a framework's own may raise in anything that they are asked
-        pass
-    return args, rules if policy is None else declared(rules, policy)
+        return ORDINARY
+
+
+def _exec_args(args: object) -> object:
+    """``exec`` arguments without the top-level title; a Code Mode program is a ``command`` by either name."""
+    try:
+        if not isinstance(args, dict) or not ("title" in args or "code" in args):
+            return args
+        kept = {key: item for key, item in args.items() if key != "title"}
+        if "code" in kept and "command" not in kept:
+            kept["command"] = kept.pop("code")
+        return kept
+    except Exception:  # as above
+        return args
+
+
+def _under_policies(
+    name: str, rules: Rules | None, args: object, settings: ResolvedSettings
+) -> tuple[object, Rules | None]:
+    """The arguments that identify a call, and its rules, under what the settings say about its tool."""
+    policy = settings.policy(name)
+    if policy is None:
+        return args, rules
+    rules = declared(rules or ORDINARY, policy)
+    try:
+        return (args if policy.identity is None else only(args, policy.identity)), rules
+    except Exception:  # as above
+        return args, rules
 
 
 def _name(tool: str) -> Named:
@@ -143,16 +164,6 @@ Named: TypeAlias = tuple[str, str, int, Rules | ByAction | None]
 _named: Final[dict[str, Named]] = {}
 _NAMES: Final = 1024  # how many are kept
 _USUAL: Final = 128  # characters of a name; longer ones, which only a confused model writes, are not kept
-
-
-def _exec_args(args: object) -> object:
-    """``exec`` arguments without the top-level title; a Code Mode program is a ``command`` by either name."""
-    if not isinstance(args, dict) or not ("title" in args or "code" in args):
-        return args
-    kept = {key: item for key, item in args.items() if key != "title"}
-    if "code" in kept and "command" not in kept:
-        kept["command"] = kept.pop("code")
-    return kept
 
 
 def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -> Settlement:
