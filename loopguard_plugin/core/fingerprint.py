@@ -23,7 +23,7 @@ import orjson
 from xxhash import xxh3_128_intdigest
 
 from .exact import exact
-from .nonces import may_wrap, may_wrap_bytes, split_at_ids
+from .nonces import OPEN_BRACKET, may_wrap, may_wrap_bytes, split_at_ids
 from .scalars import NONCE
 
 CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -64,13 +64,19 @@ def outcome_digest(value: object, seed: int) -> int:
 
 
 def text_bytes(text: str) -> bytes:
-    """A text as bytes, wrapper ids left out. They are marked by a byte that UTF-8 does not have."""
-    if "<" in text and may_wrap(text) and (pieces := split_at_ids(text)) is not None:
-        return NONCE.join(piece.encode("utf-8", "surrogatepass") for piece in pieces)
+    """A text as bytes, wrapper ids left out."""
     try:
-        return text.encode()
+        data = text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+        data = text.encode("utf-8", "surrogatepass")
+    return without_ids(text, data) if OPEN_BRACKET in data else data  # found soonest in what was just written
+
+
+def without_ids(text: str, data: bytes) -> bytes:
+    """The bytes of a text without the ids of its wrappers. These are marked by a byte that UTF-8 does not have."""
+    if may_wrap(text) and (pieces := split_at_ids(text)) is not None:
+        return NONCE.join(piece.encode("utf-8", "surrogatepass") for piece in pieces)
+    return data
 
 
 def text_digest(text: str, seed: int) -> int:

@@ -17,7 +17,7 @@ _CLOSING: Final = "<<<END_EXTERNAL_UNTRUSTED_CONTENT"
 _FROM_X: Final = "XTERNAL_UNTRUSTED_CONTENT"
 _SHORT: Final = 2048
 _CLOSING_BYTES: Final = _CLOSING.encode()
-_OPEN_BRACKET: Final = ord("<")
+OPEN_BRACKET: Final = ord("<")
 
 _MARKER: Final = re.compile(
     r'<<<(END_)?EXTERNAL_UNTRUSTED_CONTENT id=(\\*)"([0-9a-f]{16})(\\*)">>>',
@@ -47,7 +47,7 @@ def may_wrap(text: str) -> bool:
 
 def may_wrap_bytes(data: bytes) -> bool:
     """:func:`may_wrap` for text in UTF-8."""
-    return _OPEN_BRACKET in data and data.find(_CLOSING_BYTES) >= 0  # `in` for bytes in bytes takes four times as long
+    return OPEN_BRACKET in data and data.find(_CLOSING_BYTES) >= 0  # `in` for bytes in bytes takes four times as long
 
 
 def split_at_ids(text: str) -> list[str] | None:

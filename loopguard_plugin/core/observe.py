@@ -180,9 +180,7 @@ def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -
     ):  # the most frequent settlement by far
         if not want_outcome:
             return _WORKED
-        if "<" in result or not result.isascii():
-            return Settlement(_OK, text_digest(result, WHOLE_TEXT))
-        return Settlement(_OK, xxh3_128_intdigest(result.encode(), WHOLE_TEXT))  # text_digest(), in one step
+        return Settlement(_OK, text_digest(result, WHOLE_TEXT))
     try:
         if event.error is not None and status is None:
             return _observe_error(_FAILED, event.error, True)

@@ -15,7 +15,8 @@ from ..answers import Deliver, Fact, Step
 from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_batch
 from .batch import LISTED, RUNNING, SETTLED, Batch, Lone, Slot
 from .decide import let_run, open_batch
-from .fingerprint import text_digest
+from .fingerprint import text_digest, without_ids
+from .nonces import OPEN_BRACKET
 from .observe import WHOLE_TEXT, Settlement, observe_call, observe_settlement
 from .precedence import judge
 from .record import FAILED, Record
@@ -103,10 +104,13 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
     if call.plain and result.__class__ is str and error is None and event.outcome_identity is None:
         if history is None:
             outcome = None
-        elif "<" in result or not result.isascii():
-            outcome = text_digest(result, WHOLE_TEXT)
+        elif result.isascii():  # text_digest(), in one step
+            data = result.encode()
+            if OPEN_BRACKET in data:
+                data = without_ids(result, data)
+            outcome = xxh3_128_intdigest(data, WHOLE_TEXT)
         else:
-            outcome = xxh3_128_intdigest(result.encode(), WHOLE_TEXT)  # text_digest(), in one step
+            outcome = text_digest(result, WHOLE_TEXT)
         made = Record(call.key, call.tool, outcome)
     else:
         settlement = observe_settlement(event, call, history is not None)
