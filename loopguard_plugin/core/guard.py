@@ -65,7 +65,7 @@ class Guard:
             if (
                 event.session_key == self._session_key
                 and event.run_id == self._run_id
-                and event.agent_id == self._agent_id
+                and (event.agent_id is self._agent_id or event.agent_id == self._agent_id)
                 and now < self._sessions.due
             ):
                 run = self._latest
@@ -73,7 +73,7 @@ class Guard:
         elif kind is ToolCallSettled and (
             event.session_key == self._session_key
             and event.run_id == self._run_id
-            and event.agent_id == self._agent_id
+            and (event.agent_id is self._agent_id or event.agent_id == self._agent_id)
             and now < self._sessions.due
         ):
             run = self._latest

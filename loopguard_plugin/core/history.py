@@ -115,7 +115,7 @@ class History:
                 self.trim()
             return
         swing = self._ping_pong
-        if len(records) > self.size:
+        if self.busy:
             self.trim()
         if key in newest:
             lines = self.lines
@@ -127,13 +127,13 @@ class History:
             line.add(record)
             swing.add(record, records)
         elif swing.length != 2:  # a call that is new in this window alternates with none
-            swing.add(record, records)
+            swing.begin(records)
         newest[key] = record
         records.append(record)
         if self.busy or record.marks or record.failure is not None:
             self._stir(record)
-        if len(records) > self.size:
-            self._forget()
+        if self.busy or len(records) > self.brim:
+            self.trim()
         self.calm = swing.length == 2 and not self.busy
 
     def trim(self) -> None:
@@ -142,7 +142,7 @@ class History:
         over = len(records) - self.size
         if over <= 0:
             return
-        if not self.calm or not isinstance(records, list):
+        if self.busy or self._ping_pong.length > self.size or not isinstance(records, list):
             for _ in range(over):
                 self._forget()
             return

@@ -38,7 +38,7 @@ class Churn:
         key = record.key
         if self._outcome_of.get(key, outcome) != outcome:
             while key in self._seen:
-                self._drop_oldest()
+                self.forget()
         self.records.append(record)
         seen = self._seen[key] = self._seen.get(key, 0) + 1
         if seen == 1:
@@ -48,7 +48,8 @@ class Churn:
         elif seen == EACH:
             self._thin -= 1
 
-    def _drop_oldest(self) -> None:
+    def forget(self) -> None:
+        """The oldest of them left the window, or counts no more."""
         key = self.records.popleft().key
         seen = self._seen[key] = self._seen[key] - 1
         if seen == EACH - 1:
@@ -60,11 +61,6 @@ class Churn:
             self._outcomes[outcome] -= 1
             if not self._outcomes[outcome]:
                 del self._outcomes[outcome]
-
-    def forget(self, record: Record) -> None:
-        """A record left the window."""
-        if self.records and self.records[0] is record:
-            self._drop_oldest()
 
     def clear(self) -> None:
         """Start over."""

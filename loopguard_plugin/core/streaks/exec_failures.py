@@ -33,13 +33,12 @@ class ExecFailures:
         elif record.outcome is not None and not record.marks & REJECTED:
             records.clear()
 
-    def forget(self, record: Record) -> None:
-        """A record left the window; vetoes older than every failure count for nobody."""
+    def forget(self) -> None:
+        """The oldest of them left the window; vetoes older than every failure count for nobody."""
         records = self.records
-        if records and records[0] is record:
+        records.popleft()
+        while records and records[0].marks & VETO:
             records.popleft()
-            while records and records[0].marks & VETO:
-                records.popleft()
 
     def count(self, key: int, siblings: int = 0) -> int:
         """The streak that a call with these arguments would meet; ``siblings`` are vetoes of it yet to come."""

@@ -69,13 +69,7 @@ class PingPong:
         self._sides: dict[int, Side] | None = None
 
     def add(self, record: Record, records: Sequence[Record]) -> None:
-        """The next record; ``records`` is the window without it.
-
-        Nothing changes where the length is two and the record is neither of the two: then this need not be called.
-        """
-        if not records:
-            self.length = 1
-            return
+        """The next record, of a call that was made before; ``records`` is the window without it."""
         key = record.key
         if key == records[-1].key:
             self.length = 1
@@ -88,6 +82,11 @@ class PingPong:
         else:
             self.length = 2
             self._sides = None
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """The next record, of a call that is new: it alternates with none. Nothing changes where the length is two."""
+        self.length = 2 if records else 1
+        self._sides = None
 
     def forget(self, record: Record) -> None:
         """The oldest record of the alternation left the window."""

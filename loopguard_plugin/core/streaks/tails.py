@@ -30,9 +30,9 @@ class Tails:
 
     def forget(self, record: Record) -> None:
         """A record left the window."""
-        self.unknown.forget(record)
-        self.exec.forget(record)
-        self.churn.forget(record)
+        for streak in (self.unknown, self.exec, self.churn):
+            if streak.records and streak.records[0] is record:
+                streak.forget()
 
     def longest(self) -> int:
         """How long any of them could be for the next call."""

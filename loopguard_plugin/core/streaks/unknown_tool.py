@@ -24,10 +24,9 @@ class UnknownTool:
         if record.marks & UNKNOWN:
             self.records.append(record)
 
-    def forget(self, record: Record) -> None:
-        """A record left the window."""
-        if self.records and self.records[0] is record:
-            self.records.popleft()
+    def forget(self) -> None:
+        """The oldest of them left the window."""
+        self.records.popleft()
 
     def count(self, tool: str) -> int:
         """The streak that a call of ``tool`` would continue."""
