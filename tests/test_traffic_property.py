@@ -32,11 +32,12 @@ class Traffic:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.naming = random.choice(("batch_id", "batch_id", "list", "none"))
-        self.again = random.choice((0.05, 0.2, 0.5))
+        self.again = random.choice((0.05, 0.2, 0.6))
         self.events: list[Event] = []
         self.made: list[tuple[str, object]] = []
         self.calls = 0
-        self.broken = random.random() < 0.2  # one tool fails nearly always
+        self.parallel = random.choice((0.05, 0.1, 0.4))
+        self.broken = random.random() < 0.4  # one tool fails nearly always
 
     def call(self) -> tuple[str, str, object]:
         """A new call, or one of the latest once more."""
@@ -54,7 +55,7 @@ class Traffic:
         """What comes of a call."""
         random = self.random
         dice = random.random()
-        if tool == "read" and self.broken and random.random() < 0.8:
+        if tool in ("read", "grep") and self.broken and random.random() < 0.7:
             return {"error": "disk full"}
         if dice < 0.08:
             return {"error": random.choice(("boom", "bang", f"no such file {random.random()}", "unknown tool"))}
@@ -69,11 +70,14 @@ class Traffic:
     def turn(self) -> None:
         """One response: a call, or a few that settle in any order; some never do."""
         random, naming = self.random, self.naming
-        calls = [self.call() for _ in range(1 if random.random() < 0.9 else random.randint(2, 4))]
+        calls = [self.call() for _ in range(random.randint(2, 6) if random.random() < self.parallel else 1)]
         batch_id = None if naming == "none" else f"b{self.calls}"
-        whole = calls if naming == "list" or (len(calls) > 1 and random.random() < 0.7) else None
+        whole = calls if naming == "list" or (len(calls) > 1 and random.random() < 0.5) else None
         settlements: list[Event] = []
-        for index, (call_id, tool, args) in enumerate(calls):
+        order = list(enumerate(calls))
+        if random.random() < 0.5:
+            random.shuffle(order)
+        for index, (call_id, tool, args) in order:
             at = None if naming == "none" or random.random() < 0.1 else index
             begun = start(call_id, tool, args, batch_id=batch_id, index=at, batch=whole if batch_id else None)
             self.events.append(begun)
@@ -86,7 +90,7 @@ class Traffic:
     def mishap(self) -> None:
         """Something that is no ordinary call."""
         random, events = self.random, self.events
-        what = random.choice(("start", "settlement", "own", "late", "compaction", "message", "other"))
+        what = random.choice(("start", "settlement", "open", "own", "late", "compaction", "message", "other"))
         latest = events[-random.choice((4, 4, 8, 40)) :]
         if what in ("start", "settlement") and events:
             kind = ToolCallStarted if what == "start" else ToolCallSettled
@@ -94,10 +98,13 @@ class Traffic:
         elif what == "own":
             call_id, tool, args = self.call()
             events.append(settle(call_id, tool, args=args, **self.outcome(tool)))
-        elif what == "late":
+        elif what in ("late", "open"):
             settled = {one.call_id for one in events if isinstance(one, ToolCallSettled)}
             open_ = [one for one in events if isinstance(one, ToolCallStarted) and one.call_id not in settled]
-            for one in open_[:1]:
+            for one in open_[-1:]:
+                if what == "open":
+                    events.append(one)
+                    continue
                 fields = {"batch_id": one.batch_id, "index": one.index, "args": one.args}
                 events.append(settle(one.call_id, one.tool, **fields, **self.outcome(one.tool)))
         elif what == "compaction":

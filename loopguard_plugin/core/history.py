@@ -115,8 +115,6 @@ class History:
                 self.trim()
             return
         swing = self._ping_pong
-        if self.busy:
-            self.trim()
         if key in newest:
             lines = self.lines
             if lines is _NO_LINES:
