@@ -1,7 +1,8 @@
 """One run: admit a batch, refuse it, spend the allowance (SPEC 8, 9).
 
 The deciding half of the guard. It moves a run's state with observations (digests and flags), never sees contents, and
-leaves its verdict on the call's :class:`~.batch.Slot`. What settlements do stands in :mod:`.settle`.
+leaves its verdict on the call's :class:`~.batch.Slot`. What settlements do stands in :mod:`.settle`. Most calls take a
+shorter way to the same end, :mod:`.ordinary`, for which nothing needs to be known that is not said here.
 """
 
 from __future__ import annotations
