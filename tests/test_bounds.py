@@ -168,6 +168,20 @@ def test_only_settlements_are_bounded_as_well() -> None:
     assert max(sizes[1:]) < sizes[0] * 1.1
 
 
+def test_window_that_grows_takes_nothing_back() -> None:
+    """Calls that had left a small window do not count once it is made larger."""
+    guard = guard_of(historySize=3, warningThreshold=1, criticalThreshold=9)
+    for at in (0, 1, 2, 3, 4, 5):
+        guard.feed(start(f"a{at}", args=at), 0.0)
+        guard.feed(settle(f"a{at}", args=at), 0.0)
+    guard.use(parse_settings(detection(enabled=True, warningThreshold=1, criticalThreshold=9, historySize=30)))
+    for at, noted in ((0, False), (5, True)):
+        guard.feed(start(f"b{at}", args=at), 0.0)
+        answer = guard.feed(settle(f"b{at}", args=at), 0.0).answer
+        assert isinstance(answer, Deliver)
+        assert (answer.note is not None) is noted
+
+
 def test_window_that_makes_room_keeps_no_stale_alternation() -> None:
     """Two alternating calls, pushed out of a small window by calls without a start, leave nothing to trip over."""
     guard = guard_of(historySize=3)

@@ -455,7 +455,7 @@ MADE_ANEW: dict[type, set[str]] = {
     Call: {"plain"},
     Batch: {"by_id", "places", "projection", "queue", "shadow"},
     Slot: {"order"},
-    History: {"_ping_pong", "_tails", "brim", "busy", "calm", "lines", "newest", "stirred", "wide"},
+    History: {"_tails", "brim", "busy", "calm", "lines", "newest", "stirred", "swing", "wide"},
     Since: {"by_key"},
 }
 

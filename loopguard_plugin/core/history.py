@@ -44,7 +44,6 @@ class History:
     """
 
     __slots__ = (
-        "_ping_pong",
         "_since",
         "_tails",
         "brim",
@@ -57,6 +56,7 @@ class History:
         "records",
         "size",
         "stirred",
+        "swing",
         "wide",
     )
 
@@ -68,7 +68,7 @@ class History:
         # Newest record of each call; the streak of a call is kept only from its second record on.
         self.newest: dict[int, Record] = {}
         self.lines: dict[int, NoProgress] = _NO_LINES
-        self._ping_pong = PingPong()
+        self.swing = PingPong()
         self._tails: Tails | None = None  # made when something fails or changes nothing for the first time
         # How long a streak over a tool's unbroken records may be by now, beyond all bounds where a wider pattern is
         # asked for: ordinary traffic skips these. ``busy``: or calls since a change are counted.
@@ -114,7 +114,7 @@ class History:
             if len(records) > self.brim:
                 self.trim()
             return
-        swing = self._ping_pong
+        swing = self.swing
         if key in newest:
             lines = self.lines
             if lines is _NO_LINES:
@@ -140,7 +140,7 @@ class History:
         over = len(records) - self.size
         if over <= 0:
             return
-        if self.busy or self._ping_pong.length > self.size or not isinstance(records, list):
+        if self.busy or self.swing.length > self.size or not isinstance(records, list):
             for _ in range(over):
                 self._forget()
             return
@@ -190,8 +190,8 @@ class History:
                 del self.newest[key], lines[key]
         else:
             del self.newest[key]
-        if self._ping_pong.length > len(records):
-            self._ping_pong.forget(record)
+        if self.swing.length > len(records):
+            self.swing.forget(record)
             self.calm = False
         if self.busy:
             if self._since is not None and self._since.calls > len(records):
@@ -201,6 +201,7 @@ class History:
 
     def resize(self, size: int) -> None:
         """Another ``historySize`` while the run is open: the newest calls stay."""
+        self.trim()
         self.size = size
         self.brim = size + SLACK
         if size > SHORT and type(self.records) is list:
@@ -219,7 +220,7 @@ class History:
         if line is not None:
             line.rebuild()
         self.calm = False
-        self._ping_pong.rebuild(self.records)
+        self.swing.rebuild(self.records)
         tail: list[Record] = []
         met = False
         for other in reversed(self.records):
@@ -288,11 +289,12 @@ class History:
 
     def tail(self) -> Alternation:
         """How the window ends, for the alternation."""
-        return self._ping_pong.tail(self.records)
+        self.trim()
+        return self.swing.tail(self.records)
 
     def ping_pong(self, key: int, projection: Projection | None) -> tuple[int, bool, int]:
         """The alternation that this call would continue (itself included), the evidence, and the other side."""
         state = self.tail() if projection is None else projection.alternation()
         if state.last == key or state.before != key:
             return 0, False, 0
-        return state.length + 1, state.unbroken and self._ping_pong.evidence(self.records), state.last or 0
+        return state.length + 1, state.unbroken and self.swing.evidence(self.records), state.last or 0

@@ -62,17 +62,21 @@ def judge(call: Call, history: History, siblings: Projection | None, limits: Res
     beside = 0 if siblings is None else siblings.siblings.get(key, 0)
     if not beside and key not in history.newest and not history.stirred:
         return None  # never made in this window, and no streak over other arguments is under way
-    if len(history.records) > history.size:
-        history.trim()
+    warning = limits.warning
     recent = history.recent(key) + beside
+    swing = history.swing.length + 1 if siblings is None else 2 * recent + 2
     stirred = history.stirred + beside
     if (
-        2 * recent + 2 < limits.warning
-        and (not history.stirred or (stirred < limits.warning and stirred < limits.unknown_tool))
+        recent < warning
+        and swing < warning
+        and (not history.stirred or (stirred < warning and stirred < limits.unknown_tool))
         and call.kind is not _WAIT
         and not limits.policies
     ):
         return None  # no count over this call, nor an alternation with it, can have got that far
+    if len(history.records) > history.size:
+        history.trim()
+        recent = history.recent(key) + beside
     cycles, cascade = history.cycles, history.cascade
     policy = limits.policy(call.tool) if limits.policies else None
     exempt = policy.exempt if policy is not None else _NOTHING

@@ -39,17 +39,19 @@ class NoProgress:
 
     def forget(self) -> None:
         """The oldest record left the window."""
-        left = self.records.popleft()
+        records = self.records
+        left = records.popleft()
         if self.outcome is None:
             self.count -= left.marks & VETO
         elif self._before:
             self._before -= 1
-        else:
-            self._lose_oldest_equal()
+        else:  # the oldest outcome that counts
+            self.count -= 1
+            if not records or records[0].outcome is None:
+                self._lose_vetoes()
 
-    def _lose_oldest_equal(self) -> None:
-        """The oldest counted outcome left: vetoes now older than every equal outcome count no more."""
-        self.count -= 1
+    def _lose_vetoes(self) -> None:
+        """Vetoes that are now older than every equal outcome count no more."""
         vetoes = 0
         for at, record in enumerate(self.records):
             if record.outcome is not None:
