@@ -26,6 +26,25 @@ SIZES = (1, 2, 3, 5, 8, 9, 15, 16, 17, 20, 30, 64, 70)
 TOOLS = ("read", "grep", " Bash ", "exec", "write", "process", "wait", "frob", "memory_search")
 
 
+EVERYTHING = {
+    ("proceed", None),
+    ("deliver", None),
+    ("ignored", None),
+    ("armed", None),
+    ("reset", None),
+    ("note", "generic_repeat"),
+    ("note", "known_poll_no_progress"),
+    ("note", "ping_pong"),
+    ("block", "generic_repeat"),
+    ("block", "known_poll_no_progress"),
+    ("block", "ping_pong"),
+    ("end_turn", "generic_repeat"),
+    ("end_turn", "ping_pong"),
+    ("end_turn", "repeated_tool_error"),
+    ("end_turn", "compaction_loop_persisted"),
+}
+
+
 class Traffic:
     """The events of one session: calls come one after the other, seldom several at once."""
 
@@ -177,4 +196,13 @@ def test_core_and_model_agree_on_traffic(tens: int) -> None:
         played += play_both(detection(**loop_detection), events, seed)
     assert played.total() > 800
     assert played["proceed", None] > 300
-    assert played["note", "generic_repeat"] > 0
+
+
+def test_traffic_has_everything() -> None:
+    """What the sessions above come to, after the model: notes, blocks and ends of all that new calls can lead to."""
+    played: Counter[tuple[str, str | None]] = Counter()
+    for seed in range(300):
+        loop_detection, events = events_of(seed)
+        model = Model(limits_of(detection(**loop_detection)), PlainSight())
+        played.update(model.play(event)[:2] for event in events)
+    assert set(played) >= EVERYTHING
