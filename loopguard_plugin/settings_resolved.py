@@ -63,6 +63,11 @@ class ResolvedSettings(Struct, frozen=True, kw_only=True, dict=True):
         """Whether the guard after a compaction runs (SPEC 10): unless refused."""
         return self.enabled is not False
 
+    @functools.cached_property
+    def kept(self) -> dict[str, object]:
+        """What is worked out from these settings once and kept with them, by whom."""
+        return {}
+
     def policy(self, tool: str) -> ToolPolicy | None:
         """What the settings say about a tool, by its normalised name; None where nothing matches."""
         if not self.policies:

@@ -450,7 +450,7 @@ WRITTEN: dict[type, set[str]] = {
 }
 MADE_ANEW: dict[type, set[str]] = {
     Sessions: {"due", "idle", "latest", "limit"},
-    Run: {"apart", "buckets", "capped", "careful", "limits", "patient", "settings"},
+    Run: {"apart", "buckets", "capped", "careful", "limits", "patient", "settings", "tools"},
     Leftovers: {"batches"},
     Call: {"plain"},
     Batch: {"by_id", "places", "projection", "queue", "shadow"},

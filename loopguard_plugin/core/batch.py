@@ -261,7 +261,10 @@ class Batch(Struct, eq=False):
 
 
 class Lone(Struct, frozen=True, gc=False):
-    """The only call of its response, let through without a word: it stands for the whole batch until more is asked."""
+    """The only call of its response, let through without a word: it stands for the whole batch until more is asked.
+
+    ``call_id`` is as it came; a ``batch_id`` may be blank, which is as good as none.
+    """
 
     batch_id: str | None
     call_id: str
@@ -272,8 +275,8 @@ class Lone(Struct, frozen=True, gc=False):
         """The batch in full. ``record``: what the history does not have yet."""
         order = FIRST if self.index is None else (self.index, 0)
         state = RUNNING if running else SETTLED
-        slot = Slot(self.call_id, self.index, order, self.call, state, record)
-        return Batch(self.batch_id, int(running), 0, [slot], [] if record is None else [record])
+        slot = Slot(self.call_id.strip(), self.index, order, self.call, state, record)
+        return Batch(self.batch_id or None, int(running), 0, [slot], [] if record is None else [record])
 
 
 def slot_is_at(slot: Slot, index: int | None) -> bool:

@@ -25,7 +25,7 @@ from ..settings import Settings
 from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Batch, Slot
 from .decide import begin, begin_listed, refuse_late, start
 from .notes import Buckets
-from .observe import observe_call, observe_settlement
+from .observe import identify, observe_settlement
 from .ordinary import is_alone, settle_ordinary, start_ordinary
 from .run import Run
 from .sessions import Sessions
@@ -168,7 +168,7 @@ class Guard:
         if known or event.continues is not None or not run.left_nothing(batch_id):
             slot = _start_known(event, run, call_id, batch_id, facts, self._sessions)
         elif is_alone(event) or batch_id is None:
-            call = observe_call(event.tool, event.args, run.limits)
+            call = identify(event.tool, event.args, run.tools)
             slot = begin(run, batch_id, call_id, event.index, call, facts)
         else:
             check_batch(event.batch)
@@ -230,14 +230,14 @@ def _start_known(
         start(run, slot, facts)
         return slot
     if over is not None and over is not run.current:
-        return refuse_late(run, over, call_id, event.index, observe_call(event.tool, event.args, run.limits))
+        return refuse_late(run, over, call_id, event.index, identify(event.tool, event.args, run.tools))
     if batch_id is not None and batch_id == run.current.batch_id:
-        slot = run.current.add(call_id, event.index, observe_call(event.tool, event.args, run.limits))
+        slot = run.current.add(call_id, event.index, identify(event.tool, event.args, run.tools))
         start(run, slot, facts)
         return slot
     if listed and batch_id is not None:
         return _start_listed(event, run, call_id, batch_id, facts)
-    return begin(run, batch_id, call_id, event.index, observe_call(event.tool, event.args, run.limits), facts)
+    return begin(run, batch_id, call_id, event.index, identify(event.tool, event.args, run.tools), facts)
 
 
 def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str, facts: list[Fact]) -> Slot:
@@ -245,17 +245,17 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
 
     Of a batch that comes back after another one, the calls that started before are left out of the list.
     """
-    limits = run.limits
+    tools = run.tools
     back = run.knows_batch(batch_id) or not run.left_nothing(batch_id)
     listed = [
-        (at, one.call_id.strip(), observe_call(one.tool, one.args, limits))
+        (at, one.call_id.strip(), identify(one.tool, one.args, tools))
         for at, one in enumerate(event.batch or ())
         if not back or not run.has_started(one.call_id.strip(), batch_id, at)
     ]
     begin_listed(run, batch_id, listed, facts)
     slot = run.current.find(call_id, event.index, fresh=True)
     if slot is None:
-        slot = run.current.add(call_id, event.index, observe_call(event.tool, event.args, limits))
+        slot = run.current.add(call_id, event.index, identify(event.tool, event.args, tools))
     start(run, slot, facts)
     return slot
 
@@ -265,7 +265,7 @@ def _settle_other(event: ToolCallSettled, run: Run, batch: Batch, facts: list[Fa
     batch_id, call_id = _trimmed(event.batch_id), event.call_id.strip()
     slot = run.known_settlement(call_id, batch_id, event.index)
     if slot is None:
-        slot = Slot(call_id, event.index, FIRST, observe_call(event.tool, event.args, run.limits))
+        slot = Slot(call_id, event.index, FIRST, identify(event.tool, event.args, run.tools))
         if batch_id is not None and run.closed_batch(batch_id) is not None:
             slot.ignored = True
         else:

@@ -6,6 +6,7 @@ them. Nothing here raises, whatever arguments and results are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
@@ -28,7 +29,7 @@ from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
 from .outcomes.drift import settle_drift
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, only_details, text_and_media
-from .outcomes.rules import EXEC, ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared
+from .outcomes.rules import ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared
 from .paths import Path, only, without
 
 __all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
@@ -81,6 +82,10 @@ class Settlement(Struct, frozen=True, gc=False):
 _WORKED: Final = Settlement(Status.OK)
 
 
+# See Tools.
+Tool: TypeAlias = tuple[str, str, int, Rules | ByAction | None, tuple[Path, ...] | None]
+
+
 def normalise_tool(name: str, settings: ResolvedSettings) -> str:
     """A tool's name for comparing: trimmed, case-folded, aliases resolved; ``tool`` where it is blank (SPEC 3)."""
     folded = name.strip().casefold() or "tool"
@@ -89,15 +94,19 @@ def normalise_tool(name: str, settings: ResolvedSettings) -> str:
 
 def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     """The identity of a call. ``tool`` is the name as the model wrote it."""
-    shown, name, seed, rules = _named.get(tool) or _name(tool)
-    if name in settings.aliases:
-        _, name, seed, rules = _name(settings.aliases[name])
-    if rules.__class__ is dict:
-        rules = _rules_of_action(rules, args)
-    elif rules is EXEC:
-        args = _exec_args(args)
-    if settings.policies:
-        args, rules = _under_policies(name, rules, args, settings)  # type: ignore[arg-type]  # no table by now
+    return identify(tool, args, tools_under(settings))
+
+
+def identify(tool: str, args: object, tools: Tools) -> Call:
+    """As :func:`observe_call`."""
+    shown, name, seed, rules, identity = tools[tool]
+    if rules is not None:
+        if rules.__class__ is dict:
+            rules = _rules_of_action(rules, args)
+        if name == "exec":
+            args = _exec_args(args)
+        if identity is not None:
+            args = _only(args, identity)
     try:  # as in canonical(), whose call would cost a tenth of all there is to do for a call
         out = dumps(args, None, CANONICAL)
         packed = pack(args)
@@ -108,16 +117,59 @@ def observe_call(tool: str, args: object, settings: ResolvedSettings) -> Call:
     if rules is None:
         return Call(xxh3_128_intdigest(out, seed), name, shown)
     rule, kind, ignore, plain = rules
-    return Call(xxh3_128_intdigest(out, seed), name, shown, kind, rule, ignore, plain)  # type: ignore[arg-type]  # as above
+    return Call(xxh3_128_intdigest(out, seed), name, shown, kind, rule, ignore, plain)  # type: ignore[arg-type]  # no table by now
+
+
+class Tools(dict[str, Tool]):
+    """What is known of tools under one agent's settings, by their names as models write them; worked out once.
+
+    A tool is: how its name is shown, how it is compared, the seed of the digests of its calls, their rules (None: they
+    are ordinary; a table: it depends on the ``action``), and which arguments identify a call (None: all).
+    """
+
+    def __init__(self, settings: ResolvedSettings) -> None:
+        self._settings = settings
+
+    def __missing__(self, tool: str) -> Tool:
+        shown, settings = tool.strip(), self._settings
+        name = normalise_tool(tool, settings)
+        seed = xxh3_64_intdigest(name.encode("utf-8", "surrogatepass"))
+        rules, policy = SPECIAL.get(name), settings.policy(name)
+        identity = None
+        if policy is not None:
+            identity = policy.identity
+            if isinstance(rules, dict):
+                rules = {action: declared(found, policy) for action, found in rules.items()}
+            else:
+                rules = declared(rules or ORDINARY, policy)
+        known = shown or "tool", name, seed, rules, identity
+        if len(tool) <= _USUAL:
+            if len(self) >= _TOOLS:
+                self.clear()
+            self[tool] = known
+        return known
+
+
+_TOOLS: Final = 1024  # how many are kept
+_USUAL: Final = 128  # characters of a name; longer ones, which only a confused model writes, are not kept
+
+
+def tools_under(settings: ResolvedSettings) -> Tools:
+    """The tools under these settings."""
+    tools = settings.kept.get(__name__)
+    if not isinstance(tools, Tools):
+        settings.kept[__name__] = tools = Tools(settings)
+    return tools
 
 
 def _rules_of_action(actions: ByAction, args: object) -> Rules:
     """The rules of a call by the ``action`` in its arguments."""
     try:
         action = args.get("action") if isinstance(args, dict) else None
-        return actions.get(action, ORDINARY) if isinstance(action, str) else ORDINARY
+        found = actions.get(action) if isinstance(action, str) else None
     except Exception:  # arguments of a framework's own may raise in anything that they are asked
-        return ORDINARY
+        found = None
+    return found or actions[None]
 
 
 def _exec_args(args: object) -> object:
@@ -133,37 +185,12 @@ def _exec_args(args: object) -> object:
         return args
 
 
-def _under_policies(
-    name: str, rules: Rules | None, args: object, settings: ResolvedSettings
-) -> tuple[object, Rules | None]:
-    """The arguments that identify a call, and its rules, under what the settings say about its tool."""
-    policy = settings.policy(name)
-    if policy is None:
-        return args, rules
-    rules = declared(rules or ORDINARY, policy)
+def _only(args: object, identity: Sequence[Path]) -> object:
+    """The arguments that identify a call."""
     try:
-        return (args if policy.identity is None else only(args, policy.identity)), rules
+        return only(args, identity)
     except Exception:  # as above
-        return args, rules
-
-
-def _name(tool: str) -> Named:
-    """How a name is shown, how it is compared before aliases, the seed of the digests of its calls, and their rules."""
-    shown = tool.strip()
-    folded = shown.casefold() or "tool"
-    seed = xxh3_64_intdigest(folded.encode("utf-8", "surrogatepass"))
-    named = shown or "tool", folded, seed, SPECIAL.get(folded)
-    if len(tool) <= _USUAL:
-        if len(_named) >= _NAMES:
-            _named.clear()
-        _named[tool] = named
-    return named
-
-
-Named: TypeAlias = tuple[str, str, int, Rules | ByAction | None]
-_named: Final[dict[str, Named]] = {}
-_NAMES: Final = 1024  # how many are kept
-_USUAL: Final = 128  # characters of a name; longer ones, which only a confused model writes, are not kept
+        return args
 
 
 def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -> Settlement:

@@ -17,7 +17,7 @@ from .batch import LISTED, RUNNING, SETTLED, Batch, Lone, Slot
 from .decide import let_run, open_batch
 from .fingerprint import text_digest, without_ids
 from .nonces import OPEN_BRACKET
-from .observe import WHOLE_TEXT, Settlement, observe_call, observe_settlement
+from .observe import WHOLE_TEXT, Settlement, identify, observe_settlement
 from .precedence import judge
 from .record import FAILED, Record
 from .repeated_errors import RepeatedErrors
@@ -40,26 +40,26 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     if (
         call_id.__class__ is not str
         or tool.__class__ is not str
-        or (index is not None and (index.__class__ is not int or index < 0))
+        or (index is not former.index and index is not None and (index.__class__ is not int or index < 0))
         or (event.batch is not None and not is_alone(event))
     ):
         return None
     if batch_id is not None:
         if batch_id.__class__ is not str:
             return None
-        batch_id = batch_id.strip() or None
+        batch_id = batch_id.strip()
         if batch_id == former.batch_id or batch_id == run.before.batch_id:
             return None
     if run.careful and (run.capped or not run.left_nothing(batch_id)):
         return None
-    call = observe_call(tool, event.args, run.limits)
-    lone = Lone(batch_id, call_id.strip(), index, call)
+    call = identify(tool, event.args, run.tools)
+    lone = Lone(batch_id, call_id, index, call)
     run.last_seen = now
     run.before = former
     history = run.history
     if history is not None:
         made: Record = run.made  # type: ignore[assignment]  # there is one as long as ``settled`` is
-        if history.calm and made.key not in history.newest:  # History.add(), whose call would cost as much again
+        if history.calm:  # and the call is new in it: History.add(), whose call would cost as much again
             history.newest[made.key] = made
             history.records.append(made)
             if len(history.records) > history.brim:
@@ -68,8 +68,11 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
             history.add(made)
             if history.wide:
                 history.end_call(made)
-        if history.stirred or (call.key in history.newest and (call.key in history.lines or not run.patient)):
-            loop = judge(call, history, None, run.limits)
+        if history.stirred or call.key in history.newest:
+            history.calm = False  # it is no new one
+            loop = None
+            if history.stirred or call.key in history.lines or not run.patient:
+                loop = judge(call, history, None, run.limits)
             if loop is not None:
                 facts: list[Fact] = []
                 return started(run, open_batch(run, lone, loop, None, facts), facts)
@@ -95,8 +98,8 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
         return None
     batch_id, index, status = event.batch_id, event.index, event.status
     if (
-        (batch_id is not None and batch_id != lone.batch_id)
-        or (index is not None and index is not lone.index)
+        (batch_id != lone.batch_id and batch_id is not None)
+        or (index is not lone.index and index is not None)
         or (status is not None and status is not _OK)
     ):
         return None

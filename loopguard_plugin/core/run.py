@@ -10,6 +10,7 @@ from ..settings_resolved import DEFAULTS
 from .batch import LISTED, OVER, RUNNING, SETTLED, Batch, Ending, Lone, Slot, slot_is_at
 from .history import History
 from .notes import Buckets
+from .observe import tools_under
 from .post_compaction import BEFORE, CompactionWindow
 from .record import VETO, Record
 from .repeated_errors import RepeatedErrors
@@ -54,12 +55,12 @@ class Leftovers:
 class Run:
     """What the guard knows of one run.
 
-    ``limits`` are what ``settings`` come to for the run's agent. ``buckets`` are the session's. ``ending``: what last
-    ended its turn. ``errors``: the streak of failures, if there is one. ``calls`` are keys of the latest calls, where
-    the history does not have them (``apart``). ``spent``: the recovery allowance is; ``told``: that calls never
-    settled; ``capped``: a ceiling is set; ``loose``: a call is open in a batch that has ended, or was blocked;
-    ``patient``: nothing is said about a call that was made once before; ``careful``: a start needs more than a look at
-    the current batch, for there is a ceiling or something left over.
+    ``limits`` are what ``settings`` come to for the run's agent, ``tools`` what is known of tools under them.
+    ``buckets`` are the session's. ``ending``: what last ended its turn. ``errors``: the streak of failures, if there
+    is one. ``calls`` are keys of the latest calls, where the history does not have them (``apart``). ``spent``: the
+    recovery allowance is; ``told``: that calls never settled; ``capped``: a ceiling is set; ``loose``: a call is open
+    in a batch that has ended, or was blocked; ``patient``: nothing is said about a call that was made once before;
+    ``careful``: a start needs more than a look at the current batch, for there is a ceiling or something left over.
 
     Most batches are one call that nothing is said about. Such a call stands for its batch: ``running`` or, once it
     has settled, ``settled``, when ``made`` is its record, which the history takes with the next batch; ``current`` is
@@ -96,6 +97,7 @@ class Run:
         "settled",
         "spent",
         "told",
+        "tools",
         "window",
     )
 
@@ -105,6 +107,7 @@ class Run:
         self.agent_id: str | None = None
         self.settings: Settings | None = None
         self.limits = DEFAULTS
+        self.tools = tools_under(DEFAULTS)
         self.buckets = buckets
         self.last_seen = 0.0
         self.parked = False
@@ -267,6 +270,7 @@ class Run:
         """Bring the run in line with the settings of the moment; there is no history while the detectors are off."""
         limits = self.limits
         history = self.history
+        self.tools = tools_under(limits)
         self.capped = limits.calls_per_run is not None or limits.calls_per_turn is not None
         self.careful = self.capped or self.left is not None
         batch = self.in_full()

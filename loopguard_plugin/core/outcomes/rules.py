@@ -38,17 +38,16 @@ class CallKind(Enum):
 # How a tool's results are compared, what its calls are to the detectors, the paths of its results that do not count,
 # and whether of a result that is a text nothing counts but its digest.
 Rules: TypeAlias = tuple[Rule, CallKind, tuple[Path, ...], bool]
-ByAction: TypeAlias = dict[str, Rules]
+ByAction: TypeAlias = dict[str | None, Rules]  # under None: those of any other action
 
 ORDINARY: Final[Rules] = (Rule.GENERAL, CallKind.PLAIN, (), True)
-EXEC: Final[Rules] = (Rule.EXEC, CallKind.PLAIN, (), True)
 _SEND: Final[Rules] = (Rule.SEND, CallKind.PLAIN, (), True)
 _SENDING: Final = (
     *("send", "broadcast", "reply", "thread-reply", "sendWithEffect", "sendAttachment", "upload-file"),
     *("sticker", "poll"),
 )
 SPECIAL: Final[dict[str, Rules | ByAction]] = {
-    "exec": EXEC,
+    "exec": (Rule.EXEC, CallKind.PLAIN, (), True),
     "wait": (Rule.WAIT, CallKind.WAIT, (), True),
     "write": (Rule.WRITE, CallKind.PLAIN, (), True),
     "command_status": (Rule.GENERAL, CallKind.POLL, (), True),
@@ -61,8 +60,9 @@ SPECIAL: Final[dict[str, Rules | ByAction]] = {
     "process": {
         "poll": (Rule.PROCESS_POLL, CallKind.POLL, (), False),
         "log": (Rule.PROCESS_LOG, CallKind.POLL, (), False),
+        None: ORDINARY,
     },
-    "message": dict.fromkeys(_SENDING, _SEND),
+    "message": {**dict.fromkeys(_SENDING, _SEND), None: ORDINARY},
 }
 """The tools that SPEC 5 and 6 know by name; of some of them it depends on the ``action`` in their arguments."""
 
