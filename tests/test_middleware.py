@@ -239,7 +239,7 @@ async def test_fails_open(lines: list[str]) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        *("core.guard.check_types", "core.guard.observe_call", "core.guard.observe_settlement", "core.guard.begin"),
+        *("core.guard.check_types", "core.guard.identify", "core.guard.observe_settlement", "core.guard.begin"),
         *("core.steps.append_note", "core.decide.judge", "core.settle.end_turn", "middleware.compose"),
         *("middleware.decision", "logs.fact", "logs.malformed", "core.guard.begin logs.guard_failed"),
     ],
