@@ -32,7 +32,16 @@ from .outcomes.parts import details_of, only_details, text_and_media
 from .outcomes.rules import ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared
 from .paths import Path, only, without
 
-__all__ = ["Call", "CallKind", "Settlement", "normalise_tool", "observe_call", "observe_settlement"]
+__all__ = [
+    "Call",
+    "CallKind",
+    "Settlement",
+    "identify",
+    "normalise_tool",
+    "observe_call",
+    "observe_settlement",
+    "tools_under",
+]
 
 # Digests of different rows, and of failures and successes of one row, never equal: each has a seed of its own.
 _IDENTITY, _ERROR, _IN_FULL, _PARTS, _WHOLE, WHOLE_TEXT, _OPAQUE = 1, 2, 7, 15, 16, 17, 18
@@ -45,6 +54,7 @@ _OK: Final = Status.OK
 _FAILED: Final = Status.ERROR
 _UNKNOWN_TOOL: Final = Status.UNKNOWN_TOOL
 _GENERAL: Final = Rule.GENERAL
+_EXEC: Final = Rule.EXEC
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -103,7 +113,8 @@ def identify(tool: str, args: object, tools: Tools) -> Call:
     if rules is not None:
         if rules.__class__ is dict:
             rules = _rules_of_action(rules, args)
-        if name == "exec":
+        rule, kind, ignore, plain = rules
+        if rule is _EXEC:
             args = _exec_args(args)
         if identity is not None:
             args = _only(args, identity)
@@ -116,7 +127,6 @@ def identify(tool: str, args: object, tools: Tools) -> Call:
         out = exact(args, False)
     if rules is None:
         return Call(xxh3_128_intdigest(out, seed), name, shown)
-    rule, kind, ignore, plain = rules
     return Call(xxh3_128_intdigest(out, seed), name, shown, kind, rule, ignore, plain)  # type: ignore[arg-type]  # no table by now
 
 
