@@ -426,7 +426,7 @@ WRITTEN: dict[type, set[str]] = {
     Run: {
         *("agent_id", "all_calls", "armings", "calls", "calls_before", "continued", "current", "ending", "errors"),
         *("history", "last_seen", "left", "loose", "parked", "before", "run_id", "session_key", "spent", "told"),
-        *("made", "running", "settled", "window"),  # of one call that stands for its batch: with that
+        *("lone", "made", "window"),  # of one call that stands for its batch: with that
     },
     Leftovers: {"orphans", "remembered", "would"},
     Batch: {

@@ -128,10 +128,11 @@ class History:
             swing.begin(records)
         newest[key] = record
         records.append(record)
-        if self.busy or record.marks or record.failure is not None:
-            self._stir(record)
-        if self.busy or len(records) > self.brim:
+        if len(records) > self.brim:
             self.trim()
+        if self.busy or record.marks or record.failure is not None:
+            self.trim()
+            self._stir(record)
         self.calm = swing.length == 2 and not self.busy
 
     def trim(self) -> None:

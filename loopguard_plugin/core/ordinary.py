@@ -31,8 +31,8 @@ _REJECTED: Final = Status.REJECTED
 
 def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     """A call starts a new batch after one call that has settled."""
-    former = run.settled
-    if former is None:
+    former, made = run.lone, run.made
+    if former is None or made is None:
         return _start_sibling(event, run, now)
     if event.continues is not None:
         return None
@@ -58,7 +58,6 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     run.before = former
     history = run.history
     if history is not None:
-        made: Record = run.made  # type: ignore[assignment]  # there is one as long as ``settled`` is
         if history.calm:  # and the call is new in it: History.add(), whose call would cost as much again
             history.newest[made.key] = made
             history.records.append(made)
@@ -76,8 +75,8 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
             if loop is not None:
                 facts: list[Fact] = []
                 return started(run, open_batch(run, lone, loop, None, facts), facts)
-    run.settled = None
-    run.running = lone
+    run.lone = lone
+    run.made = None
     if run.apart:
         run.count_call(call.key)
     else:
@@ -87,8 +86,8 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
 
 def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None:
     """The call that stands for the current batch settles."""
-    lone = run.running
-    if lone is None:
+    lone = run.lone
+    if lone is None or run.made is not None:
         return _settle_sibling(event, run, now)
     if (
         event.call_id != lone.call_id
@@ -126,8 +125,6 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
             history.calm = False  # more comes of it than of an ordinary record
     run.last_seen = now
     run.errors = None
-    run.running = None
-    run.settled = lone
     run.made = made
     return Step(Deliver(result, error))
 
@@ -147,8 +144,6 @@ def _settle_otherwise(event: ToolCallSettled, run: Run, lone: Lone, settlement: 
         mark_failure(made, settlement)
     if run.history is not None:
         run.history.calm = False  # as above
-    run.running = None
-    run.settled = lone
     return Step(Deliver(event.result, event.error))
 
 

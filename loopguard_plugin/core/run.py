@@ -62,9 +62,9 @@ class Run:
     in a batch that has ended, or was blocked; ``patient``: nothing is said about a call that was made once before;
     ``careful``: a start needs more than a look at the current batch, for there is a ceiling or something left over.
 
-    Most batches are one call that nothing is said about. Such a call stands for its batch: ``running`` or, once it
-    has settled, ``settled``, when ``made`` is its record, which the history takes with the next batch; ``current`` is
-    nothing then. Whoever needs the batch itself asks for it :meth:`in_full`. ``before`` is the batch before it.
+    Most batches are one call that nothing is said about. Such a call, ``lone``, stands for its batch; once it has
+    settled, ``made`` is its record, which the history takes with the next batch. ``current`` is nothing then: whoever
+    needs the batch itself asks for it :meth:`in_full`. ``before`` is the batch before it.
     """
 
     __slots__ = (
@@ -86,15 +86,14 @@ class Run:
         "last_seen",
         "left",
         "limits",
+        "lone",
         "loose",
         "made",
         "parked",
         "patient",
         "run_id",
-        "running",
         "session_key",
         "settings",
-        "settled",
         "spent",
         "told",
         "tools",
@@ -113,8 +112,7 @@ class Run:
         self.parked = False
         self.current = Batch(None)
         self.before: Lone | Batch = self.current
-        self.running: Lone | None = None
-        self.settled: Lone | None = None
+        self.lone: Lone | None = None
         self.made: Record | None = None
         self.left: Leftovers | None = None
         self.history: History | None = None
@@ -134,21 +132,20 @@ class Run:
 
     def in_full(self) -> Batch:
         """The current batch: from now on it is ``current``, and no call stands for it."""
-        if self.running is not None:
-            record = Record(self.running.call.key, self.running.call.tool)
-            self.open(self.running.spread(record, running=True))
-        elif self.settled is not None:
-            self.open(self.settled.spread(self.made))
+        lone, made = self.lone, self.made
+        if lone is not None:
+            running = made is None
+            self.open(lone.spread(made or Record(lone.call.key, lone.call.tool), running=running))
         return self.current
 
     def open(self, batch: Batch) -> None:
         """Another batch is the current one."""
         self.current = batch
-        self.running = self.settled = self.made = None
+        self.lone = self.made = None
 
     def let_alone(self, lone: Lone) -> None:
         """A new batch of one call, which runs and stands for it: there is no ``current`` one until more is asked."""
-        self.running, self.settled, self.made = lone, None, None
+        self.lone, self.made = lone, None
         self.current = _NO_BATCH
 
     @property
