@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from ..record import FAILED, VETO, Record
+
+SHORT: Final = 16  # records that are kept in a list
 
 
 class NoProgress:
@@ -18,7 +21,7 @@ class NoProgress:
     __slots__ = ("_before", "count", "failing", "outcome", "records")
 
     def __init__(self, first: Record) -> None:
-        self.records = deque((first,))
+        self.records: list[Record] | deque[Record] = [first]  # a deque takes longer to make than a few records to move
         self.outcome = first.outcome
         self.count = 1 if self.outcome is not None or first.marks & VETO else 0
         self.failing = self.outcome is not None and (first.failure is not None or first.marks & FAILED != 0)
@@ -35,12 +38,15 @@ class NoProgress:
             self.count += 1
         elif record.marks & VETO:
             self.count += 1
-        self.records.append(record)
+        records = self.records
+        records.append(record)
+        if len(records) == SHORT and isinstance(records, list):
+            self.records = deque(records)
 
     def forget(self) -> None:
         """The oldest record left the window."""
         records = self.records
-        left = records.popleft()
+        left = records.popleft() if isinstance(records, deque) else records.pop(0)
         if self.outcome is None:
             self.count -= left.marks & VETO
         elif self._before:
@@ -66,7 +72,7 @@ class NoProgress:
     def rebuild(self) -> None:
         """A record in the middle got its outcome."""
         records = self.records
-        self.records = deque()
+        self.records = []
         self.count = self._before = 0
         self.outcome = None
         self.failing = False
