@@ -1,7 +1,8 @@
 """Does any ratio fall behind? Exits with status 1 if so.
 
 A short workload, a few rounds, and limits well above what is measured on a quiet machine, so that a failure means a
-change in the code and not a busy neighbour: what fails is measured again, twice at most, before it counts. Needs nothing but the package itself; peers that happen to be installed take part.
+change in the code and not a busy neighbour: what fails is measured again, twice at most, before it counts. Needs
+nothing but the package itself; peers that happen to be installed take part.
 
 A limit is not a target. The targets ("must") are stated for the full workload on a quiet machine, the limits for
 any machine: a limit is the target and a margin, which is widest where a cycle is shortest.
