@@ -54,8 +54,6 @@ def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, fac
     """A batch opens with this call, judged already; None where nothing is said about it. ``owed`` comes with it."""
     if loop is None and owed is None and not run.capped and run.window is None:
         run.let_alone(lone)
-        if run.history is not None and lone.call.key in run.history.newest:
-            run.history.calm = False  # what comes of it is more than a new call's place in the window
         run.ending = None
         run.count_call(lone.call.key)
         return None

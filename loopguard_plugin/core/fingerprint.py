@@ -81,11 +81,7 @@ def without_ids(text: str, data: bytes) -> bytes:
 
 def text_digest(text: str, seed: int) -> int:
     """The digest of a text as it is, not as JSON; wrapper ids do not count."""
-    try:  # text_bytes(), in one step
-        data = text.encode()
-    except UnicodeEncodeError:
-        data = text.encode("utf-8", "surrogatepass")
-    return xxh3_128_intdigest(without_ids(text, data) if OPEN_BRACKET in data else data, seed)
+    return xxh3_128_intdigest(text_bytes(text), seed)
 
 
 def parts_digest(value: object, text: str, seed: int) -> int:

@@ -128,11 +128,11 @@ class History:
             swing.begin(records)
         newest[key] = record
         records.append(record)
-        if len(records) > self.brim:
-            self.trim()
         if self.busy or record.marks or record.failure is not None:
             self.trim()
             self._stir(record)
+        elif len(records) > self.brim:
+            self.trim()
         self.calm = swing.length == 2 and not self.busy
 
     def trim(self) -> None:

@@ -13,7 +13,7 @@ from xxhash import xxh3_128_intdigest
 
 from ..answers import Deliver, Fact, Step
 from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_batch
-from .batch import LISTED, RUNNING, SETTLED, Batch, Lone, Slot
+from .batch import LISTED, RUNNING, Batch, Lone, Slot
 from .decide import let_run, open_batch
 from .fingerprint import text_digest, without_ids
 from .nonces import OPEN_BRACKET
@@ -58,20 +58,11 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     run.before = former
     history = run.history
     if history is not None:
-        if history.calm:  # and the call is new in it: History.add(), whose call would cost as much again
-            history.newest[made.key] = made
-            history.records.append(made)
-            if len(history.records) > history.brim:
-                history.trim()
-        else:
-            history.add(made)
-            if history.wide:
-                history.end_call(made)
-        if history.stirred or call.key in history.newest:
-            history.calm = False  # it is no new one
-            loop = None
-            if history.stirred or call.key in history.lines or not run.patient:
-                loop = judge(call, history, None, run.limits)
+        history.add(made)
+        if history.wide:
+            history.end_call(made)
+        if history.stirred or call.key in (history.lines if run.patient else history.newest):
+            loop = judge(call, history, None, run.limits)
             if loop is not None:
                 facts: list[Fact] = []
                 return started(run, open_batch(run, lone, loop, None, facts), facts)
@@ -121,8 +112,6 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
         made = Record(call.key, call.tool, settlement.outcome, settlement.failure)
         if settlement.unchanged or run.limits.policies:
             mark_success(run, call, made, settlement.unchanged)
-        if history is not None and (made.marks or made.failure is not None):
-            history.calm = False  # more comes of it than of an ordinary record
     run.last_seen = now
     run.errors = None
     run.made = made
@@ -134,16 +123,11 @@ def _settle_otherwise(event: ToolCallSettled, run: Run, lone: Lone, settlement: 
     run.last_seen = now
     call, status, errors = lone.call, settlement.status, run.errors
     if status in NOTHING or run.limits.policies or (errors is not None and errors.go_on(call.key, settlement)):
-        facts: list[Fact] = []
-        slot = run.in_full().slots[0]
-        settle(run, slot, settlement, True, facts)
-        return settled(event, run, slot, facts)
+        return _settle(event, run, run.in_full().slots[0], settlement)
     run.errors = RepeatedErrors(call.key, settlement.outcome, settlement.error_text or "")
     run.made = made = Record(call.key, call.tool, settlement.outcome, settlement.failure, FAILED)
     if settlement.unknown_tool or status is _REJECTED:
         mark_failure(made, settlement)
-    if run.history is not None:
-        run.history.calm = False  # as above
     return Step(Deliver(event.result, event.error))
 
 
@@ -161,15 +145,7 @@ def _start_sibling(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     ):
         return None
     run.last_seen = now
-    if batch.projection is None and batch.shadow is None and not run.apart:  # let_run(), in one step
-        slot.state = RUNNING
-        slot.record = record = Record(slot.call.key, slot.call.tool)
-        batch.arrivals.append(record)
-        batch.running += 1
-        run.ending = None
-        run.all_calls += 1
-    else:
-        let_run(run, batch, slot)
+    let_run(run, batch, slot)
     return PROCEEDS
 
 
@@ -180,41 +156,18 @@ def _settle_sibling(event: ToolCallSettled, run: Run, now: float) -> Step | None
     if (
         slot is None
         or slot.state is not RUNNING
-        or slot.warning is not None
         or event.status is not None
         or event.deliverable is not True
     ):
         return None
     run.last_seen = now
-    record, queue = slot.record, batch.queue
-    settlement = observe_settlement(event, slot.call, run.history is not None or run.window is not None)
-    if (
-        settlement.status is _OK
-        and settlement.failure is None
-        and not settlement.unchanged
-        and not run.armings
-        and not run.limits.policies
-        and batch.owed is None
-        and record is not None
-        and queue
-    ):  # nothing comes of it but its outcome: settle(), in one step
-        if queue[0] is slot and (len(queue) == 1 or queue[1].state is RUNNING):
-            record.outcome = settlement.outcome
-            run.errors = None
-            del queue[0]
-            slot.state = SETTLED
-            batch.running -= 1
-            return Step(Deliver(event.result, event.error))
-        if queue[0] is not slot and queue[0].state is RUNNING:
-            slot.settlement = settlement
-            slot.state = SETTLED
-            batch.running -= 1
-            return Step(Deliver(event.result, event.error))
+    return _settle(event, run, slot, observe_settlement(event, slot.call, run.wants_outcomes()))
+
+
+def _settle(event: ToolCallSettled, run: Run, slot: Slot, settlement: Settlement) -> Step:
     facts: list[Fact] = []
     settle(run, slot, settlement, True, facts)
-    if facts or slot.ignored or slot.ending is not None:
-        return settled(event, run, slot, facts)
-    return Step(Deliver(event.result, event.error))
+    return settled(event, run, slot, facts)
 
 
 def _sibling(event: ToolCallStarted | ToolCallSettled, batch: Batch) -> Slot | None:

@@ -64,11 +64,11 @@ def judge(call: Call, history: History, siblings: Projection | None, limits: Res
         return None  # never made in this window, and no streak over other arguments is under way
     warning = limits.warning
     recent = history.recent(key) + beside
-    swing = history.swing.length + 1 if siblings is None else 2 * recent + 2
+    turns = history.swing.length + 1 if siblings is None else 2 * recent + 2  # no alternation is longer
     stirred = history.stirred + beside
     if (
         recent < warning
-        and swing < warning
+        and turns < warning
         and (not history.stirred or (stirred < warning and stirred < limits.unknown_tool))
         and call.kind is not _WAIT
         and not limits.policies

@@ -180,8 +180,7 @@ class Run:
     def known_settlement(self, call_id: str, batch_id: str | None, index: int | None) -> Slot | None:
         """The call that a settlement speaks of, if it is known: without ``batch_id`` the newest open one of that id."""
         settled = None
-        for at in (0, 1):
-            batch = self.previous if at else self.current
+        for batch in (self.current, self.previous):
             if batch_id is None or batch.batch_id == batch_id:
                 slot = batch.find(call_id, index, fresh=False)
                 if slot is not None and (batch_id is not None or slot.open):
