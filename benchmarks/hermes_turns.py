@@ -20,15 +20,6 @@ from loopguard_plugin.settings import Settings
 
 from .measure import Timed
 
-HOOKS = (
-    "pre_llm_call",
-    "pre_api_request",
-    "post_api_request",
-    "api_request_error",
-    "pre_tool_call",
-    "post_tool_call",
-    "on_session_end",
-)
 _CONFIG = {
     "model": {"context_length": 128_000},
     "plugins": {"entries": {"bench": {"allow_tool_override": True}}},  # the tool is registered anew for every round
@@ -53,10 +44,12 @@ def nothing(manager: Any) -> None:
 
 def empty(manager: Any) -> None:
     """The hooks and the middleware that loopguard has, doing nothing."""
+    from loopguard_plugin.hosts.hermes import HOOKS, MIDDLEWARE
+
     context = _context(manager)
     for name in HOOKS:
         context.register_hook(name, lambda **_: None)
-    for name in ("tool_execution", "llm_execution"):
+    for name in MIDDLEWARE:
         context.register_middleware(name, lambda *, next_call, **_: next_call())
 
 

@@ -54,6 +54,16 @@ __all__ = ["Adapter", "attach", "register"]
 VERSION = require("hermes-agent", ">=0.19,<0.20", "hermes")
 
 LOGGER: Final = "hermes_plugins.loopguard"  # only hermes_plugins* of what is not hermes' own reaches gateway.log
+HOOKS: Final = (
+    "pre_llm_call",
+    "pre_api_request",
+    "post_api_request",
+    "api_request_error",
+    "pre_tool_call",
+    "post_tool_call",
+    "on_session_end",
+)
+MIDDLEWARE: Final = ("tool_execution", "llm_execution")
 MOST_TURNS: Final = 4096
 OVERFLOWS: Final = frozenset({"context_overflow", "payload_too_large", "long_context_tier"})
 
@@ -153,18 +163,10 @@ class Adapter:
 
     def register(self, ctx: Context) -> None:
         """Hook everything up."""
-        for name in (
-            "pre_llm_call",
-            "pre_api_request",
-            "post_api_request",
-            "api_request_error",
-            "pre_tool_call",
-            "post_tool_call",
-            "on_session_end",
-        ):
+        for name in HOOKS:
             ctx.register_hook(name, getattr(self, name))
-        ctx.register_middleware("tool_execution", self.tool_execution)
-        ctx.register_middleware("llm_execution", self.llm_execution)
+        for name in MIDDLEWARE:
+            ctx.register_middleware(name, getattr(self, name))
 
     @fail_open()
     def pre_llm_call(self, *, session_id: str = "", turn_id: str = "", **_: object) -> None:
