@@ -12,31 +12,17 @@ from helpers import detection, line, settings_of
 from hypothesis import given, settings
 from model import Answer, Model
 from model_sight import PlainSight
-from worlds import Step, events_of, seeded, small_settings, steps
+from worlds import ANSWERS, Step, events_of, seeded, small_settings, steps
 
 from loopguard_plugin import LoopGuard, TurnEndingError
 from loopguard_plugin.events import Event
 
-EVERYTHING = {
-    ("proceed", None),
-    ("deliver", None),
-    ("ignored", None),
-    ("armed", None),
-    ("reset", None),
-    ("note", "generic_repeat"),
-    ("note", "known_poll_no_progress"),
-    ("note", "ping_pong"),
+EVERYTHING = ANSWERS | {
     ("note", "argument_churn"),
     ("block", "unknown_tool_repeat"),
     ("block", "global_circuit_breaker"),
-    ("block", "known_poll_no_progress"),
-    ("block", "ping_pong"),
-    ("block", "generic_repeat"),
     ("block", "repeated_tool_error"),
     ("end_turn", "unknown_tool_repeat"),
-    ("end_turn", "generic_repeat"),
-    ("end_turn", "repeated_tool_error"),
-    ("end_turn", "compaction_loop_persisted"),
 }
 
 

@@ -18,6 +18,7 @@ from cases import limits_of
 from helpers import compaction, detection, line, message, settings_of, settle, start
 from model import Model
 from model_sight import PlainSight
+from worlds import ANSWERS
 
 from loopguard_plugin import LoopGuard, TurnEndingError
 from loopguard_plugin.events import Event, ToolCallSettled, ToolCallStarted
@@ -26,23 +27,7 @@ SIZES = (1, 2, 3, 5, 8, 9, 15, 16, 17, 20, 30, 64, 70)
 TOOLS = ("read", "grep", " Bash ", "exec", "write", "process", "wait", "frob", "memory_search")
 
 
-EVERYTHING = {
-    ("proceed", None),
-    ("deliver", None),
-    ("ignored", None),
-    ("armed", None),
-    ("reset", None),
-    ("note", "generic_repeat"),
-    ("note", "known_poll_no_progress"),
-    ("note", "ping_pong"),
-    ("block", "generic_repeat"),
-    ("block", "known_poll_no_progress"),
-    ("block", "ping_pong"),
-    ("end_turn", "generic_repeat"),
-    ("end_turn", "ping_pong"),
-    ("end_turn", "repeated_tool_error"),
-    ("end_turn", "compaction_loop_persisted"),
-}
+EVERYTHING = ANSWERS | {("end_turn", "ping_pong")}
 
 
 class Traffic:

@@ -62,6 +62,24 @@ OF_TOOL: dict[str, list[dict[str, object]]] = {
     "frob": [{"error": "unknown tool frob"}, {"status": "unknown_tool", "error": "what?"}],
 }
 
+# What core and model answer in every kind of world: action and detector.
+ANSWERS: set[tuple[str, str | None]] = {
+    ("proceed", None),
+    ("deliver", None),
+    ("ignored", None),
+    ("armed", None),
+    ("reset", None),
+    ("note", "generic_repeat"),
+    ("note", "known_poll_no_progress"),
+    ("note", "ping_pong"),
+    ("block", "generic_repeat"),
+    ("block", "known_poll_no_progress"),
+    ("block", "ping_pong"),
+    ("end_turn", "generic_repeat"),
+    ("end_turn", "repeated_tool_error"),
+    ("end_turn", "compaction_loop_persisted"),
+}
+
 # What may happen, and how often. Hypothesis prefers short lists, so they are long, and "nothing" lets them shrink.
 OFTEN = {
     "nothing": 1,
