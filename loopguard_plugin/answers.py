@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 class Detector(StrEnum):
     """What found the repetition.
 
-    ``cycle``, ``error_cascade`` and ``call_limit`` are off until asked for. The last two are the guards of SPEC 4 and
-    10, and equal their codes.
+    ``call_limit`` is off until asked for. The last two are the guards of SPEC 4 and 10, and equal their codes.
     """
 
     UNKNOWN_TOOL_REPEAT = "unknown_tool_repeat"
@@ -29,7 +28,7 @@ class Detector(StrEnum):
     PING_PONG = "ping_pong"
     GENERIC_REPEAT = "generic_repeat"
     ARGUMENT_CHURN = "argument_churn"
-    CYCLE = "cycle"
+    STAGNATION = "stagnation"
     ERROR_CASCADE = "error_cascade"
     CALL_LIMIT = "call_limit"
     REPEATED_TOOL_ERROR = "repeated_tool_error"

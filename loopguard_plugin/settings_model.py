@@ -11,7 +11,6 @@ the schema follow the annotations. These are no texts (no ``from __future__ impo
 ``settings_plugin``: msgspec would have to compile every one.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct, field
@@ -176,15 +175,3 @@ class Agents(Around, frozen=True):
     listed: Annotated[tuple[ListedAgent | None, ...] | None, Meta(title="Agents, older form")] = field(
         default=None, name="list"
     )
-
-
-# Keys of the first form of tools.loopDetection that gateways documented, and what says the same now (None: nothing).
-# Repeated failures have a guard of their own, which no key switches (SPEC 4).
-FORMER_KEYS: Mapping[type, Mapping[str, str | None]] = {
-    LoopDetection: {"repeatThreshold": "warningThreshold", "detectorCooldownMs": None},
-    Detectors: {
-        "repeatedFailure": None,
-        "knownPollLoop": "knownPollNoProgress",
-        "repeatingNoProgress": "genericRepeat",
-    },
-}

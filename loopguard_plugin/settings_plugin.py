@@ -4,12 +4,13 @@ The rules of ``settings_model`` hold here too: every field may be absent, ``null
 field here, one of ``ResolvedSettings`` or ``ToolPolicy``, and a line where that one is resolved.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta
 
-from .settings_model import Around, Count, Dotted, Minutes, Name, Ours, Whole
+from .settings_model import Around, Count, Detectors, Dotted, LoopDetection, Minutes, Name, Ours, Whole
 
 
 class Mode(StrEnum):
@@ -17,6 +18,17 @@ class Mode(StrEnum):
 
     ENFORCE = "enforce"
     OBSERVE = "observe"
+
+
+class RepeatedErrors(StrEnum):
+    """What the two guards that are always on compare failures by (SPEC 4, 10).
+
+    ``exact``: the error in full. ``similar``: the failure identity of SPEC 5.1 and 5.1b, without times, durations and
+    ids.
+    """
+
+    EXACT = "exact"
+    SIMILAR = "similar"
 
 
 class ToolKind(StrEnum):
@@ -40,7 +52,7 @@ class Exemption(StrEnum):
     ARGUMENT_CHURN = "argument_churn"
     UNKNOWN_TOOL_REPEAT = "unknown_tool_repeat"
     GLOBAL_CIRCUIT_BREAKER = "global_circuit_breaker"
-    CYCLE = "cycle"
+    STAGNATION = "stagnation"
     ERROR_CASCADE = "error_cascade"
 
 
@@ -55,20 +67,21 @@ class PluginDetectors(Ours, frozen=True):
             extra_json_schema={"default": True},
         ),
     ] = None
-    cycle: Annotated[
+    stagnation: Annotated[
         bool | None,
         Meta(
-            title="Cycle",
-            description="Three to eight calls that go round and round without any result changing.",
-            extra_json_schema={"default": False},
+            title="Stagnation",
+            description="Response after response asks only for calls that were made before, and each comes back as it "
+            "did the last time.",
+            extra_json_schema={"default": True},
         ),
     ] = None
     error_cascade: Annotated[
         bool | None,
         Meta(
             title="Error cascade",
-            description="Different tools that fail one after another. It only warns.",
-            extra_json_schema={"default": False},
+            description="Response after response fails, or one tool fails the same way again and again. It only warns.",
+            extra_json_schema={"default": True},
         ),
     ] = None
 
@@ -131,6 +144,15 @@ class ToolSettings(Ours, frozen=True):
             description="Dotted paths of what differs each time without being progress: a time, a request id.",
         ),
     ] = None
+    similar: Annotated[
+        bool | None,
+        Meta(
+            title="Similar results",
+            description="true: results of this tool, successes too, are compared without times, durations, attempts "
+            "and ids: for a status that shows how long it has run.",
+            extra_json_schema={"default": False},
+        ),
+    ] = None
     mutates: Annotated[
         bool | None,
         Meta(
@@ -185,6 +207,15 @@ class PluginConfig(Ours, frozen=True):
             title="Mode",
             description="observe: decide, log and count, but never note, block or end anything.",
             extra_json_schema={"default": str(Mode.ENFORCE)},
+        ),
+    ] = None
+    repeated_errors: Annotated[
+        RepeatedErrors | None,
+        Meta(
+            title="Repeated errors",
+            description="What repeated tool errors and the post-compaction guard compare failures by. exact: the whole "
+            "error. similar: without times, durations, attempts, ids and addresses.",
+            extra_json_schema={"default": str(RepeatedErrors.EXACT)},
         ),
     ] = None
     detectors: Annotated[PluginDetectors | None, Meta(title="Detectors")] = None
@@ -256,3 +287,20 @@ class Plugins(Around, frozen=True):
     """The gateway's ``plugins``."""
 
     entries: PluginEntries | None = None
+
+
+# Keys of the first form of tools.loopDetection that gateways documented, former keys of this plugin, and what takes
+# their place (None: nothing).
+# Repeated failures have a guard of their own, which no key switches (SPEC 4).
+FORMER_KEYS: Mapping[type, Mapping[str, str | None]] = {
+    LoopDetection: {"repeatThreshold": "warningThreshold", "detectorCooldownMs": None},
+    Detectors: {
+        "repeatedFailure": None,
+        "knownPollLoop": "knownPollNoProgress",
+        "repeatingNoProgress": "genericRepeat",
+    },
+    PluginDetectors: {"cycle": "stagnation"},
+}
+
+# The same for the words of a closed set.
+FORMER_WORDS: Mapping[type, Mapping[str, str]] = {Exemption: {"cycle": "stagnation"}}

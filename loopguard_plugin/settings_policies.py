@@ -24,8 +24,9 @@ class ToolPolicy(Struct, frozen=True):
     """What holds for one tool, complete by itself: what its pattern leaves out is as for the agent's other tools.
 
     ``kind`` None: the tool's name decides. ``exempt``: names of detectors. ``identity``: paths of the arguments that
-    count (None: all), ``ignore_result``: paths in the result that do not; a path is a tuple of keys. ``mutates``: a
-    success makes other calls new attempts. ``error_retries``: identical failures in a row that are let pass.
+    count (None: all), ``ignore_result``: paths in the result that do not; a path is a tuple of keys. ``similar``: its
+    results, successes too, are compared without volatile spans. ``mutates``: a success makes other calls new attempts.
+    ``error_retries``: identical failures in a row that are let pass.
     """
 
     kind: ToolKind | None = None
@@ -36,6 +37,7 @@ class ToolPolicy(Struct, frozen=True):
     exempt: frozenset[str] = frozenset()
     identity: tuple[tuple[str, ...], ...] | None = None
     ignore_result: tuple[tuple[str, ...], ...] = ()
+    similar: bool = False
     mutates: bool = False
     error_retries: int = 2
 
@@ -91,6 +93,7 @@ def _policy(
         exempt=frozenset(map(str, given.exempt or ())),
         identity=None if given.identity is None else _paths(given.identity),
         ignore_result=_paths(given.ignore_result or ()),
+        similar=given.similar is True,
         mutates=given.mutates is True,
         error_retries=strongest(own, "error_retries", usual.error_retries, path)[0],
     )

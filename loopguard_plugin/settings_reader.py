@@ -15,8 +15,9 @@ from typing import TypeAlias, cast
 from msgspec import Struct, inspect
 
 from .errors import Problem
-from .settings_model import DOTTED, FORMER_KEYS, NOT_BLANK
+from .settings_model import DOTTED, NOT_BLANK
 from .settings_paths import at, shown
+from .settings_plugin import FORMER_KEYS, FORMER_WORDS
 
 Problems: TypeAlias = list[Problem]
 Number: TypeAlias = inspect.IntType | inspect.FloatType
@@ -130,7 +131,8 @@ def _leaf(kind: inspect.Type, value: object) -> tuple[object | None, str, str | 
         case inspect.EnumType():
             words = {str(member.value): member for member in kind.cls}
             known = words.get(value) if isinstance(value, str) else None
-            return known, f"one of {', '.join(words)}", _meant(value, words)
+            former = FORMER_WORDS.get(kind.cls, {}).get(value) if isinstance(value, str) else None
+            return known, f"one of {', '.join(words)}", former or _meant(value, words)
         case inspect.StrType():
             return _string(kind, value)
     raise NotImplementedError(f"settings have no fields of type {kind}")

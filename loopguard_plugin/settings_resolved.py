@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from .settings_layers import Adjustment, Layers, Notice, raised, strongest
 from .settings_model import Detectors, LoopDetection
-from .settings_plugin import AgentSettings, Mode, PluginConfig, PluginDetectors
+from .settings_plugin import AgentSettings, Mode, PluginConfig, PluginDetectors, RepeatedErrors
 from .settings_policies import Patterns, ToolPolicy, policies
 
 LOOP_DETECTION = "tools.loopDetection"
@@ -29,7 +29,8 @@ class ResolvedSettings(Struct, frozen=True, kw_only=True, dict=True):
 
     ``policies`` are the patterns of ``config.tools`` in order, an agent's own before those for all, ``aliases`` other
     names of tools; both trimmed and case-folded, as the tool names that they are held against. Empty ``policies`` cost
-    nothing. ``calls_per_run``, ``calls_per_turn``: None for no ceiling.
+    nothing. ``calls_per_run``, ``calls_per_turn``: None for no ceiling. ``similar_errors``: the two guards that are
+    always on compare failure identities (SPEC 5.1, 5.1b).
     """
 
     enabled: bool | None = None
@@ -43,8 +44,9 @@ class ResolvedSettings(Struct, frozen=True, kw_only=True, dict=True):
     known_poll_no_progress: bool = True
     ping_pong: bool = True
     argument_churn: bool = True
-    cycle: bool = False
-    error_cascade: bool = False
+    stagnation: bool = True
+    error_cascade: bool = True
+    similar_errors: bool = False
     observe: bool = False
     calls_per_run: int | None = None
     calls_per_turn: int | None = None
@@ -124,8 +126,9 @@ def resolve(
         known_poll_no_progress=_switch(detectors, "known_poll_no_progress", DEFAULTS.known_poll_no_progress),
         ping_pong=_switch(detectors, "ping_pong", DEFAULTS.ping_pong),
         argument_churn=_argument_churn(detectors, own, notes),
-        cycle=_switch(own, "cycle", DEFAULTS.cycle),
+        stagnation=_switch(own, "stagnation", DEFAULTS.stagnation),
         error_cascade=_switch(own, "error_cascade", DEFAULTS.error_cascade),
+        similar_errors=config.repeated_errors is RepeatedErrors.SIMILAR,
         observe=strongest(plugin, "mode", Mode.ENFORCE, PLUGIN_CONFIG)[0] is Mode.OBSERVE,
         calls_per_run=strongest(limits, "calls_per_run", DEFAULTS.calls_per_run, PLUGIN_CONFIG)[0],
         calls_per_turn=strongest(limits, "calls_per_turn", DEFAULTS.calls_per_turn, PLUGIN_CONFIG)[0],

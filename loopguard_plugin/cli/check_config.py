@@ -133,13 +133,14 @@ def _values(resolved: ResolvedSettings) -> Iterator[str]:
         "detectors.knownPollNoProgress": resolved.known_poll_no_progress,
         "detectors.pingPong": resolved.ping_pong,
         "detectors.argumentChurn": resolved.argument_churn,
-        "detectors.cycle": resolved.cycle,
+        "detectors.stagnation": resolved.stagnation,
         "detectors.errorCascade": resolved.error_cascade,
     }
     for name, value in numbers.items():
         yield f"  {name:<30} {value}"
     for name, on in switches.items():
         yield f"  {name:<30} {'on' if on else 'off'}"
+    yield f"  {'repeatedErrors':<30} {'similar' if resolved.similar_errors else 'exact'}"
     yield f"  {'limits.callsPerRun':<30} {resolved.calls_per_run or 'none'}"
     yield f"  {'limits.callsPerTurn':<30} {resolved.calls_per_turn or 'none'}"
     for alias, tool in resolved.aliases.items():
@@ -165,6 +166,8 @@ def _policy(policy: ToolPolicy, resolved: ResolvedSettings) -> str:
         said.append(f"identified by {' and '.join(map('.'.join, policy.identity)) or 'its name alone'}")
     if policy.ignore_result:
         said.append(f"results compared without {' and '.join(map('.'.join, policy.ignore_result))}")
+    if policy.similar:
+        said.append("results compared without times, durations and ids")
     if policy.mutates:
         said.append("mutates")
     return ", ".join(said) or "as other tools"

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .record import FAILED, GONE, MUTATED, VETO, Record
-from .streaks.cycle import Cycles
 from .streaks.error_cascade import ErrorCascade
 from .streaks.no_progress import NoProgress
 from .streaks.ping_pong import Alternation, PingPong
@@ -50,7 +49,6 @@ class History:
         "busy",
         "calm",
         "cascade",
-        "cycles",
         "lines",
         "newest",
         "records",
@@ -78,15 +76,13 @@ class History:
         # Calls since a tool that changes things last worked; None: none did, or none is declared.
         self._since: Since | None = None
         # The wider patterns, where they are asked for.
-        self.cycles: Cycles | None = None
         self.cascade: ErrorCascade | None = None
         self.wide = False
 
-    def widen(self, *, cycle: bool, error_cascade: bool) -> None:
+    def widen(self, *, error_cascade: bool) -> None:
         """Switch the wider patterns; one that stays on keeps its counts."""
-        self.cycles = (self.cycles or Cycles()) if cycle else None
         self.cascade = (self.cascade or ErrorCascade()) if error_cascade else None
-        self.wide = cycle or error_cascade
+        self.wide = error_cascade
         self._note_stir()
 
     def end_unit(self, batch: HasRecords) -> None:
@@ -98,8 +94,6 @@ class History:
         self._end_unit([record])
 
     def _end_unit(self, records: Sequence[Record]) -> None:
-        if self.cycles is not None:
-            self.cycles.add(records)
         if self.cascade is not None:
             self.cascade.add(records)
 

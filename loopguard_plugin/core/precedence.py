@@ -36,7 +36,7 @@ KNOWN_POLL_NO_PROGRESS: Final = Detector.KNOWN_POLL_NO_PROGRESS
 PING_PONG: Final = Detector.PING_PONG
 GENERIC_REPEAT: Final = Detector.GENERIC_REPEAT
 ARGUMENT_CHURN: Final = Detector.ARGUMENT_CHURN
-CYCLE: Final = Detector.CYCLE
+STAGNATION: Final = Detector.STAGNATION
 ERROR_CASCADE: Final = Detector.ERROR_CASCADE
 _PLAIN: Final = CallKind.PLAIN
 _WAIT: Final = CallKind.WAIT
@@ -77,7 +77,7 @@ def judge(call: Call, history: History, siblings: Projection | None, limits: Res
     if len(history.records) > history.size:
         history.trim()
         recent = history.recent(key) + beside
-    cycles, cascade = history.cycles, history.cascade
+    cascade = history.cascade
     policy = limits.policy(call.tool) if limits.policies else None
     exempt = policy.exempt if policy is not None else _NOTHING
     bounds = limits if policy is None else policy
@@ -111,17 +111,12 @@ def judge(call: Call, history: History, siblings: Projection | None, limits: Res
     repeats = not poller and limits.generic_repeat and GENERIC_REPEAT not in exempt
     if repeats and no_progress >= critical:
         return Loop(CRITICAL, GENERIC_REPEAT, no_progress)
-    cycle = cycles.count(key) if cycles is not None and CYCLE not in exempt else 0
-    if cycle >= critical:
-        return Loop(CRITICAL, CYCLE, cycle)
     if min(swing, fresh_calls + 1) >= warning:
         return Loop(WARNING, PING_PONG, swing, (PING_PONG, min(key, other), max(key, other)))
     if limits.argument_churn and ARGUMENT_CHURN not in exempt:
         churn = history.churn(call.tool, key, siblings)
         if min(churn, fresh_calls) >= warning:
             return Loop(WARNING, ARGUMENT_CHURN, churn, (ARGUMENT_CHURN, call.tool))
-    if cycle >= warning:
-        return Loop(WARNING, CYCLE, cycle, (CYCLE, call.tool))
     if repeats and min(recent, fresh) >= warning:
         return Loop(WARNING, GENERIC_REPEAT, min(recent, fresh), (GENERIC_REPEAT, key))
     if cascade is not None and ERROR_CASCADE not in exempt and cascade.count() >= CASCADE_WARNING:

@@ -49,7 +49,7 @@ def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Recor
     room = history.size - len(own)
     surplus = max(0, -room)
     mixed = History(sys.maxsize)  # trimmed here: siblings push nothing out, and no record is marked as gone
-    mixed.cycles, mixed.cascade, mixed.wide = history.cycles, history.cascade, history.wide
+    mixed.cascade, mixed.wide = history.cascade, history.wide
     mixed._note_stir()
     for record in list(history.records)[-room:] if room > 0 else []:
         mixed.add(record)

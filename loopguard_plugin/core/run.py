@@ -278,7 +278,7 @@ class Run:
                 history = self.history = History(limits.history_size)
             elif history.size != limits.history_size:
                 history.resize(limits.history_size)
-            history.widen(cycle=limits.cycle, error_cascade=limits.error_cascade)
+            history.widen(error_cascade=False)
         self.apart = self.history is None or self.history.size < BEFORE
         self.patient = limits.warning > 4 and not limits.policies
 

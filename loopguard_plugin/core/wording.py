@@ -19,7 +19,7 @@ _WHAT: Final = {
     Detector.PING_PONG: "{tool} and one other call have alternated {count} times",
     Detector.GENERIC_REPEAT: "{tool} was called {count} times with the same arguments",
     Detector.ARGUMENT_CHURN: "{tool} was called {count} times with the same few arguments and nothing came of any",
-    Detector.CYCLE: "{tool} is part of a round of calls that has gone on for {count} steps",
+    Detector.STAGNATION: "{tool} is part of a round of calls that has gone on for {count} steps",
     Detector.ERROR_CASCADE: "{count} steps in a row have failed, whichever tool was used",
     Detector.CALL_LIMIT: "the limit of tool calls is reached after {count} of them",
 }
@@ -27,7 +27,7 @@ _WHAT: Final = {
 _SAME: Final = {
     Detector.GENERIC_REPEAT: "{tool} gave the same outcome {count} times in a row",
     Detector.PING_PONG: "{tool} and one other call have alternated {count} times with the same outcomes",
-    Detector.CYCLE: "{tool} is part of a round of calls that has gone on for {count} steps with the same outcomes",
+    Detector.STAGNATION: "{tool} is part of a round of calls that has gone on for {count} steps with the same outcomes",
 }
 
 # One concrete next step, by detector.
@@ -36,7 +36,7 @@ _NEXT: Final = {
     "it is still not done.",
     Detector.PING_PONG: "Decide with what the two calls have shown already, or try a third way.",
     Detector.GENERIC_REPEAT: "Use the result you have, or change the arguments or the tool.",
-    Detector.CYCLE: "Leave the round: use what its steps have shown already, or try another way.",
+    Detector.STAGNATION: "Leave the round: use what its steps have shown already, or try another way.",
     Detector.ERROR_CASCADE: "Stop and look for the cause that the failures share before trying another tool.",
     Detector.ARGUMENT_CHURN: "Read the latest result for the reason and change the approach, not only the arguments.",
 }

@@ -18,7 +18,6 @@ from ..streaks.since import Since
 from .rows import (
     BatchRow,
     CallRow,
-    CyclesRow,
     EndingRow,
     ErrorsRow,
     HistoryRow,
@@ -216,17 +215,8 @@ class _SessionReader:
         if history._since is not None:
             for record in window[row.window - (row.since or 0) :]:
                 history._since.add(record.key)
-        history.widen(cycle=row.cycles is not None, error_cascade=row.cascade is not None)
-        if row.cycles is not None and history.cycles is not None:
-            history.cycles._units.extend(self._units(row.cycles))
-            history.cycles._matched = list(row.cycles.matched)
+        history.widen(error_cascade=row.cascade is not None)
         if row.cascade is not None and history.cascade is not None:
             history.cascade._units = row.cascade[0]
             history.cascade._tools = {self._texts[tool] for tool in row.cascade[1]}
         return history
-
-    def _units(self, row: CyclesRow) -> list[dict[int, int | None]]:
-        return [
-            {self._digests[key]: at if at is not None and at < 0 else self._maybe(at) for key, at in unit}
-            for unit in row.units
-        ]

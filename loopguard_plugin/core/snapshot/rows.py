@@ -18,7 +18,6 @@ from ..batch import State
 from ..observe import CallKind
 from ..outcomes.rules import Rule
 from ..precedence import Level
-from ..streaks.cycle import LONGEST
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Text: TypeAlias = Annotated[int, Meta(ge=0)]  # a place in the session's table of texts
@@ -36,7 +35,6 @@ NoteRow: TypeAlias = tuple[Text, Detector, int]  # text, detector, count
 LoopRow: TypeAlias = tuple[Level, Detector, int, KeyRow]  # level, detector, count, key
 ErrorsRow: TypeAlias = tuple[Count, Digest, Digest | None, Text]  # count, key, outcome, text
 MemoryRow: TypeAlias = list[tuple[Text | None, At]]  # batch id, slot
-UnitRow: TypeAlias = list[tuple[Digest, Annotated[int, Meta(ge=-1)] | None]]  # key, outcome (-1: it was vetoed)
 
 
 class SettlementRow(Struct, frozen=True, array_like=True, gc=False):
@@ -82,13 +80,6 @@ class BatchRow(Struct, frozen=True, array_like=True, gc=False):
     raised: bool
 
 
-class CyclesRow(Struct, frozen=True, array_like=True, gc=False):
-    """The rounds: the last units, and how many in a row matched for each length of a round."""
-
-    units: Annotated[list[UnitRow], Meta(max_length=LONGEST)]
-    matched: Annotated[list[Count], Meta(min_length=LONGEST + 1, max_length=LONGEST + 1)]
-
-
 class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
     """A history. The first ``window`` records of the run are its window; streaks over them are made anew.
 
@@ -98,7 +89,6 @@ class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
     size: Annotated[int, Meta(ge=1)]
     window: Count
     since: Count | None
-    cycles: CyclesRow | None
     cascade: tuple[Count, list[Text]] | None
 
 

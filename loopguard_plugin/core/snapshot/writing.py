@@ -14,12 +14,10 @@ from ..record import Record
 from ..repeated_errors import RepeatedErrors
 from ..run import Name, Run
 from ..sessions import Session, Sessions
-from ..streaks.cycle import Cycles
 from .rows import (
     BatchRow,
     BucketRow,
     CallRow,
-    CyclesRow,
     EndingRow,
     ErrorsRow,
     HistoryRow,
@@ -232,16 +230,5 @@ class _SessionWriter:
             size=_bounded(history.size),
             window=len(history.records),
             since=None if history._since is None else history._since.calls,
-            cycles=None if history.cycles is None else self._cycles(history.cycles),
             cascade=None if history.cascade is None else (history.cascade._units, tools),
         )
-
-    def _cycles(self, cycles: Cycles) -> CyclesRow:
-        units = [
-            [
-                (self._digest(key), outcome if outcome is not None and outcome < 0 else self._maybe(outcome))
-                for key, outcome in unit.items()
-            ]
-            for unit in cycles._units
-        ]
-        return CyclesRow(units, cycles._matched)
