@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from loopguard_plugin.core.fingerprint import canonical, text_bytes
-from loopguard_plugin.core.outcomes.drift import settle_drift
+from loopguard_plugin.core.outcomes.volatile import without_volatile
 
 from .measure import Contender, Timed, microseconds, table, take_turns, times
 
@@ -74,7 +74,7 @@ def _in_json(text: str) -> Timed:
 
 
 def _settled(text: str) -> Timed:
-    return lambda: settle_drift(text)
+    return lambda: without_volatile(text)
 
 
 def growth(make: Callable[[int], str], work: Callable[[str], Timed], rounds: int = 5) -> tuple[float, float]:

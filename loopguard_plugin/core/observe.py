@@ -26,10 +26,10 @@ from .fingerprint import (
     without_fractions,
 )
 from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
-from .outcomes.drift import settle_drift
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, only_details, text_and_media
 from .outcomes.rules import ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared
+from .outcomes.volatile import without_spans
 from .paths import Path, only, without
 
 __all__ = [
@@ -307,4 +307,4 @@ def _observe_error(status: Status, error: object, failed: bool) -> Settlement:
 
 
 def _failure(compared: Compared) -> int:
-    return parts_digest(compared.value, settle_drift(compared.text), compared.row | _IDENTITY_SEED)
+    return parts_digest(compared.value, without_spans(compared.text), compared.row | _IDENTITY_SEED)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 
-def without(value: object, dropped: Callable[[dict[str, object]], Collection[str]]) -> object:
+def without(
+    value: object,
+    dropped: Callable[[dict[str, object]], Collection[str]],
+    reworded: Callable[[str], str] | None = None,
+) -> object:
     """A copy without the keys that ``dropped`` gives for each object; anything else stays the very same.
 
+    Strings that are no keys become what ``reworded`` makes of them, where that is given.
     Without recursion: results may be nested as deep as they like. A value inside itself is so in the copy too.
     """
     top: list[object] = [None]
@@ -25,5 +30,7 @@ def without(value: object, dropped: Callable[[dict[str, object]], Collection[str
         elif copy is None and isinstance(item, (list, tuple)):
             copy = copies[id(item)] = items = [None] * len(item)
             todo += [(items, at, inner) for at, inner in enumerate(item)]
+        elif copy is None and reworded is not None and isinstance(item, str):
+            item = reworded(item)
         holder[place] = item if copy is None else copy  # type: ignore[index]  # a key for an object, a number for a list
     return top[0]
