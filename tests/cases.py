@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ SWITCHES = {
     "knownPollNoProgress": "known_poll",
     "pingPong": "ping_pong",
     "argumentChurn": "churn",
+    "stagnation": "stagnation",
+    "errorCascade": "cascade",
 }
 
 
@@ -83,8 +85,10 @@ def limits_of(config: Mapping[str, Any]) -> Callable[[str | None], Limits]:
             loop_detection(config),
             loop_detection(listed.get(agent_id or default or "", {})),
             loop_detection(agent),
+            {"detectors": own_config(config).get("agents", {}).get(agent_id or default or "", {}).get("detectors")},
         ]
-        return resolve(layers)
+        similar = own_config(config).get("repeatedErrors") == "similar"
+        return replace(resolve(layers), exempt=exemptions(config), similar=similar)
 
     return limits
 
@@ -113,6 +117,12 @@ def resolve(layers: list[Mapping[str, Any]]) -> Limits:
     return Limits(**{**found, "critical": critical, "breaker": breaker})
 
 
+def exemptions(config: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Tools and the detectors that leave them alone, by their exact names."""
+    tools = own_config(config).get("tools", {})
+    return frozenset((name, detector) for name, one in tools.items() for detector in one.get("exempt", []))
+
+
 def tool_kinds(config: Mapping[str, Any]) -> dict[str, str]:
     """Tools that are declared ``poll`` or ``send``, by their exact names."""
-    return {name: one["kind"] for name, one in own_config(config).get("tools", {}).items()}
+    return {name: one["kind"] for name, one in own_config(config).get("tools", {}).items() if "kind" in one}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from model_streaks import FAILURES, Identity, Item, Limits, Seen, Verdict, judge
+from model_streaks import FAILURES, Identity, Item, Limits, Past, Seen, Verdict, alike, judge
 
 from loopguard_plugin.events import (
     CompactionRetry,
@@ -142,6 +142,19 @@ class Run:
     window: list[Hashable] = field(default_factory=list)
     ended: Answer | None = None
     """The last error raised, until something new begins (SPEC 9)."""
+    remembered: list[tuple[Identity, Seen]] = field(default_factory=list)
+    """The last outcome of the calls made most recently, newest last (SPEC 11.2)."""
+    stale: list[list[Identity]] = field(default_factory=list)
+    """The stale responses in a row, each with its calls."""
+    failing: list[list[Identity]] = field(default_factory=list)
+    """The responses in a row that failed, each with the calls that did."""
+
+    def forget_responses(self) -> None:
+        """Nothing before makes a response stale."""
+        self.remembered, self.stale = [], []
+
+    def remembers(self, call: Identity) -> bool:
+        return any(known.key == call.key for known, _ in self.remembered)
 
     def known(self) -> list[Call]:
         """Every call that is still remembered, newest first."""
@@ -215,7 +228,7 @@ class Model:
                 call.started, call.left_over = refusal, True
                 return refusal
             before = self.started_before(run, event, batch_id)
-            owed = self.end_batch(run)
+            owed = self.end_batch(run, limits)
             batch = self.begin_batch(event, batch_id, before)
             run.current = batch
             call = find_start(run, batch_id, call_id, event.index) if batch.full else None
@@ -260,15 +273,16 @@ class Model:
                 batch.calls.append(call)
         return batch
 
-    def end_batch(self, run: Run) -> Answer | None:
+    def end_batch(self, run: Run, limits: Limits) -> Answer | None:
         """The current batch is over; what is still open counts as aborted. Gives the error that it still owes."""
         batch = run.current
         if batch is None:
             return None
         for call in batch.in_model_order():
             if call.waiting:
-                batch.error = first(batch.error, self.apply(run, call))
+                batch.error = first(batch.error, self.apply(run, call, limits))
         batch.ended = True
+        count_response(run, limits, [record for record in run.history if record.batch is batch])
         for call in batch.calls:
             call.left_over = call.state in ("open", "blocked")
         if run.before is not None:
@@ -278,9 +292,9 @@ class Model:
 
     def judge_whole(self, run: Run, limits: Limits, batch: Batch) -> None:
         """Atomic admission: every verdict is fixed now, each call seeing its earlier siblings as vetoes."""
-        past = in_view(run, limits)
+        past, beside = in_view(run, limits), past_of(run, limits, batch)
         for call in batch.calls:
-            call.verdict = judge(past, call.identity, limits)
+            call.verdict = judge(past, call.identity, limits, beside)
             past.append(Item(call.identity, True, None))
         for call in batch.calls:
             if call.verdict is not None and call.verdict.critical:
@@ -293,7 +307,7 @@ class Model:
     def admit(self, run: Run, limits: Limits, batch: Batch, call: Call) -> Answer:
         """The answer to the first start of a call of the current batch."""
         if batch.refusal() is None and not call.planned and limits.enabled is True:
-            call.verdict = judge(in_view(run, limits), call.identity, limits)
+            call.verdict = judge(in_view(run, limits), call.identity, limits, past_of(run, limits, batch))
             if call.verdict is not None and call.verdict.critical:
                 self.block(run, batch, call, call.verdict)
         refusal = batch.refusal()
@@ -301,7 +315,7 @@ class Model:
             batch.block_unstarted()
             if not call.planned and batch.culprit is not None and batch.culprit.key == call.identity.key:
                 run.history.append(Record(call.identity, batch, veto=True))
-            self.advance(run, batch)
+            self.advance(run, batch, limits)
             return conclude(run, batch, refusal)
         if call.state == "listed":
             call.state, call.number = "open", self.clock
@@ -353,29 +367,30 @@ class Model:
         if call.started is None and status not in NOT_RUN and limits.enabled is True:
             call.record = Record(call.identity, call.batch)
             run.history.append(call.record)
-        answer = Answer("ignored" if status == "blocked" else "deliver")
+        answer = Answer("ignored" if status == "blocked" and call.started is None else "deliver")
         if call.verdict is not None and deliverable and status not in NOT_RUN:
             answer = note(session, run_id, call.verdict) or answer
         call.waiting = True
-        self.advance(run, call.batch)
+        self.advance(run, call.batch, limits)
         return conclude(run, call.batch, answer)
 
     def settle_late(self, run: Run, limits: Limits, call: Call) -> Answer:
         """A call of its own, or one whose batch has ended: counted on arrival, without a note."""
         seen = seen_of(call)
         if seen.status in NOT_RUN:
-            return Answer("ignored" if seen.status == "blocked" else "deliver")
+            self.apply(run, call, limits)
+            return Answer("ignored" if seen.status == "blocked" and call.started is None else "deliver")
         if limits.enabled is True and not any(record is call.record for record in window(run, limits)):
             call.record = Record(call.identity, None)
             run.history.append(call.record)
-        error = self.apply(run, call)
+        error = self.apply(run, call, limits)
         if error is None:
             return Answer("deliver")
         batch = run.current
         if batch is not None and batch.error is None:
             batch.error = error
             batch.block_unstarted()
-            self.advance(run, batch)
+            self.advance(run, batch, limits)
         if batch is not None and batch.running():
             return Answer("deliver")
         if batch is not None:
@@ -383,41 +398,45 @@ class Model:
         run.ended = error
         return error
 
-    def advance(self, run: Run, batch: Batch) -> None:
+    def advance(self, run: Run, batch: Batch, limits: Limits) -> None:
         """Apply what has settled, in model call order, up to the first call that holds the rest up."""
         for call in batch.in_model_order():
             if call.state in ("open", "listed"):
                 return
             if call.waiting:
-                error = self.apply(run, call)
+                error = self.apply(run, call, limits)
                 if error is not None and batch.error is None:
                     batch.error = error
                     batch.block_unstarted()
 
-    def apply(self, run: Run, call: Call) -> Answer | None:
+    def apply(self, run: Run, call: Call, limits: Limits) -> Answer | None:
         """One outcome counts now. The error that it makes, if any; of both guards, that of SPEC 4."""
         call.waiting = False
         seen = seen_of(call)
         if seen.status in NOT_RUN:
+            if seen.status == "blocked" and call.record is not None:
+                call.record.veto = True
             return None
         if call.record is not None:
             call.record.seen = seen
-        repeated = repeated_error(run, call.identity, seen)
-        persisted = self.compaction_loop(run, call, seen)
+        repeated = repeated_error(run, call.identity, seen, limits)
+        persisted = self.compaction_loop(run, call, seen, limits)
         return first(repeated, persisted)
 
     # The guard after a compaction (SPEC 10)
 
     def compaction(self, run: Run, limits: Limits) -> Answer:
+        run.forget_responses()
         if limits.enabled is False:
             return Answer("ignored")
         run.armed_at, run.window, run.window_size = self.clock, [], max(2, limits.window)
         return Answer("armed")
 
-    def compaction_loop(self, run: Run, call: Call, seen: Seen) -> Answer | None:
+    def compaction_loop(self, run: Run, call: Call, seen: Seen, limits: Limits) -> Answer | None:
         if run.armed_at is None or call.seen_at < run.armed_at:
             return None
-        run.window.append((call.identity.key, seen.outcome if seen.failure is None else seen.failure))
+        compared = seen.outcome if seen.failure is None else seen.failure
+        run.window.append((call.identity.key, seen.identity() if limits.similar and failed(seen) else compared))
         if len(run.window) < run.window_size:
             return None
         run.armed_at = None
@@ -426,12 +445,49 @@ class Model:
         return Answer("end_turn", "compaction_loop_persisted", len(run.window), "compaction_loop_persisted")
 
 
-def repeated_error(run: Run, call: Identity, seen: Seen) -> Answer | None:
+def failed(seen: Seen) -> bool:
+    return seen.status in FAILURES
+
+
+def count_response(run: Run, limits: Limits, response: list[Record]) -> None:
+    """A response is over: is it stale, and did it fail (SPEC 11.2)? Its calls in the order of the history."""
+    settled = [record for record in response if record.seen is not None and not record.veto]
+    if any(not failed(seen) for _, seen in outcomes_of(settled)):
+        run.failing = []
+    elif settled:
+        run.failing.append([record.call for record in settled])
+    watched = [record for record in response if (record.call.tool, "stagnation") not in limits.exempt]
+    news, said = False, [record.call for record in watched if record.veto]
+    for call, seen in outcomes_of(watched):
+        known = [was for one, was in run.remembered if one.key == call.key]
+        news = news or not known or not alike(known[0], seen)
+        run.remembered = [entry for entry in run.remembered if entry[0].key != call.key] + [(call, seen)]
+        run.remembered = run.remembered[-REMEMBERED:]
+        said.append(call)
+    if news:
+        run.stale = []
+    elif said:
+        run.stale.append(said)
+
+
+def outcomes_of(response: list[Record]) -> list[tuple[Identity, Seen]]:
+    return [(record.call, record.seen) for record in response if record.seen is not None and not record.veto]
+
+
+def past_of(run: Run, limits: Limits, batch: Batch) -> Past:
+    """The stale responses that a call of this batch goes on with, and the responses that failed."""
+    different = {call.key for response in run.stale for call in response}
+    watched = [call for call in batch.calls if (call.identity.tool, "stagnation") not in limits.exempt]
+    speaks = len(different) >= 3 and all(run.remembers(call.identity) for call in watched)
+    return Past(len(run.stale) if speaks else 0, run.failing)
+
+
+def repeated_error(run: Run, call: Identity, seen: Seen, limits: Limits) -> Answer | None:
     """Consecutive identical failures; the third and every further one ends the turn (SPEC 4)."""
     if seen.status not in FAILURES:
         run.streak = []
         return None
-    failure = (call.key, seen.outcome)
+    failure = (call.key, seen.identity() if limits.similar else seen.outcome)
     if run.streak and run.streak[-1] != failure:
         run.streak = []
     run.streak.append(failure)
@@ -471,6 +527,7 @@ def user_message(session: Session, event: UserMessageCommitted) -> Answer:
         session.message_ids = [*session.message_ids, message_id][-256:]
     for run_id, run in session.runs.items():
         run.streak, run.ended = [], None
+        run.forget_responses()
         if run_id is None and event.kind == MessageKind.MESSAGE:
             run.allowance_used = False
     return Answer("reset")

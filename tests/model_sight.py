@@ -11,6 +11,7 @@ import re
 from collections.abc import Hashable, Mapping
 
 from model_streaks import FAILURES, Identity, Seen
+from model_volatile import similar_value, without_times, without_volatile
 
 from loopguard_plugin.events import ToolCallSettled
 
@@ -63,13 +64,6 @@ BAD_STATUS = [
     "killed",
     "invalid",
 ]
-VOLATILE = [
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?",
-    r"\d{1,2}:\d\d:\d\d(\.\d{1,6})?",
-    r"\b(attempt|retry)\b[\s#:=]*\d+",
-    r"(?<![A-Za-z0-9_])\d+(\.\d+)?\s?(ns|us|ms|s|seconds?|minutes?|hours?)\b",
-    r"\b(pid|ppid)\b[\s#:=]*\d+",
-]
 NO_OUTPUT = re.compile(r"(\(no output\)|\(Command exited with code -?\d+\)|\s)*")
 INNERMOST_WRAPPER = re.compile(
     r'<<<EXTERNAL_UNTRUSTED_CONTENT id=(\\*")([0-9a-f]{16})\1>>>'
@@ -110,18 +104,25 @@ class PlainSight:
         if event.error is not None:
             text = event.error if isinstance(event.error, str) else canonical(event.error)
             unknown = status == "unknown_tool" or NO_SUCH_TOOL.search(text) is not None
-            return Seen(status, ("error", bare(text)), unknown_tool=failed and unknown)
+            similar = ("similar error", similar_error(event.error))
+            return Seen(status, ("error", bare(text)), unknown_tool=failed and unknown, similar=similar)
         if name in ("exec", "wait") and ("telemetry" in details or "pendingToolCalls" in details):
-            return Seen(status, (failed, "code mode", canonical(code_mode(details))))
+            payload = code_mode(details)
+            similar = ("similar code mode", canonical(similar_value(payload)))
+            return Seen(status, (failed, "code mode", canonical(payload)), similar=similar if failed else None)
         if name == "exec" and mode == "running":
-            return Seen(status, (failed, "running", canonical(details.get("tail"))))
+            similar = ("similar running", canonical(similar_value(details.get("tail"))))
+            return Seen(status, (failed, "running", canonical(details.get("tail"))), similar=similar if failed else None)
         if name == "exec" and mode in ("completed", "failed"):
             return finished(status, failed, details, text_of(event.result))
         if name == "exec" and mode in ("approval-pending", "approval-unavailable"):
             asked = [str(details.get(key, "")) for key in ("reason", "host", "command", "warningText")]
-            return Seen(status, (failed, mode, *asked))
+            similar = ("similar", mode, *map(without_volatile, asked))
+            return Seen(status, (failed, mode, *asked), similar=similar if failed else None)
         if failed:
-            return Seen(status, (failed, canonical(event.result)), unknown_tool=status == "unknown_tool")
+            similar = ("similar result", canonical(similar_value(event.result)))
+            unknown = status == "unknown_tool"
+            return Seen(status, (failed, canonical(event.result)), unknown_tool=unknown, similar=similar)
         if name == "write" and details.get("changed") is False:
             return Seen(status, "unchanged", unchanged=True)
         if name == "process" and action in ("poll", "log"):
@@ -150,11 +151,14 @@ def finished(status: str, failed: bool, details: Mapping[str, object], text: str
     fields = ("finished", failed, details.get("status"), code, timed_out)
     failure: Hashable | None = None
     if code and not timed_out and NO_OUTPUT.fullmatch(output) is None:
-        stable = output
-        for pattern in VOLATILE:
-            stable = re.sub(pattern, "<>", stable, flags=re.IGNORECASE | re.ASCII)
-        failure = (*fields, stable)
-    return Seen(status, (*fields, output), failure)
+        failure = (*fields, without_times(output))
+    similar = ("similar", *fields, without_volatile(output)) if failed else None
+    return Seen(status, (*fields, output), failure, similar=similar)
+
+
+def similar_error(error: object) -> str:
+    """The error of row 2 without its volatile spans."""
+    return bare(without_volatile(error)) if isinstance(error, str) else canonical(similar_value(error))
 
 
 def status_of(event: ToolCallSettled, details: Mapping[str, object], tool: str) -> str:

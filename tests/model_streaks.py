@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 FAILURES = ("error", "unknown_tool", "rejected", "denied")
 WAIT_LIMIT = 10
+CASCADE = 10
 
 
 class Identity(NamedTuple):
@@ -22,13 +23,27 @@ class Identity(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What came of a call (SPEC 5). ``failure``: the failure identity of 5.1."""
+    """What came of a call (SPEC 5). ``failure``: the failure identity of 5.1, ``similar``: that of 5.1b."""
 
     status: str
     outcome: Hashable
     failure: Hashable | None = None
     unknown_tool: bool = False
     unchanged: bool = False
+    similar: Hashable | None = None
+
+    def identity(self) -> Hashable:
+        """The failure identity, of whichever section."""
+        return self.failure if self.failure is not None else self.similar
+
+
+def alike(one: Seen, other: Seen) -> bool:
+    """Whether the rolling detectors take two outcomes for equal: failures by their identities, too."""
+    if one.outcome == other.outcome:
+        return True
+    if one.status not in FAILURES or other.status not in FAILURES:
+        return False
+    return one.identity() is not None and one.identity() == other.identity()
 
 
 class Item(NamedTuple):
@@ -63,10 +78,26 @@ class Limits:
     known_poll: bool = True
     ping_pong: bool = True
     churn: bool = True
+    stagnation: bool = True
+    cascade: bool = True
+    similar: bool = False
+    exempt: frozenset[tuple[str, str]] = frozenset()
+    """Pairs of tool and detector."""
 
 
-def judge(past: list[Item], call: Identity, limits: Limits) -> Verdict | None:
-    """The table of SPEC 6: the first row that matches. ``past`` is oldest first."""
+class Past(NamedTuple):
+    """What is known beside the window: ``stale``: stale responses in a row that the asked-for batch goes on with;
+    ``row``: calls of the responses in a row that failed, one list a response."""
+
+    stale: int
+    row: list[list[Identity]]
+
+
+NOTHING_PAST = Past(0, [])
+
+
+def judge(past: list[Item], call: Identity, limits: Limits, beside: Past = NOTHING_PAST) -> Verdict | None:
+    """The table of SPEC 6 and 11.2: the first row that matches. ``past`` is oldest first."""
     repeats, outcome = no_progress(past, call)
     if call.tool == "exec":
         repeats = max(repeats, exec_failures(past, call))
@@ -88,13 +119,36 @@ def judge(past: list[Item], call: Identity, limits: Limits) -> Verdict | None:
         return Verdict(True, "ping_pong", length, None)
     if not poller and limits.generic_repeat and repeats >= limits.critical:
         return Verdict(True, "generic_repeat", repeats, None)
+    watched = limits.stagnation and (call.tool, "stagnation") not in limits.exempt
+    if watched and beside.stale >= limits.critical:
+        return Verdict(True, "stagnation", beside.stale, None)
     if limits.ping_pong and length >= limits.warning:
         return Verdict(False, "ping_pong", length, ("ping_pong", pair))
     if limits.churn and churned >= limits.warning:
         return Verdict(False, "argument_churn", churned, ("argument_churn", call.tool))
     if not poller and limits.generic_repeat and recent >= limits.warning:
         return Verdict(False, "generic_repeat", recent, ("generic_repeat", call.key))
+    if watched and beside.stale >= limits.warning:
+        return Verdict(False, "stagnation", beside.stale, "stagnation")
+    if limits.cascade and (call.tool, "error_cascade") not in limits.exempt:
+        failing = max(failing_row(beside.row), equal_failures(past, call))
+        if failing >= CASCADE:
+            return Verdict(False, "error_cascade", failing, "error_cascade")
     return None
+
+
+def failing_row(row: list[list[Identity]]) -> int:
+    """Responses in a row that failed, by two different tools or three different calls."""
+    calls = [call for response in row for call in response]
+    enough = len({call.tool for call in calls}) >= 2 or len({call.key for call in calls}) >= 3
+    return len(row) if enough else 0
+
+
+def equal_failures(past: list[Item], call: Identity) -> int:
+    """Failures of this tool in the window that equal its newest one, whatever their arguments."""
+    known = [item.seen.identity() for item in past if item.call.tool == call.tool and item.seen is not None]
+    identities = [identity for identity in known if identity is not None]
+    return identities.count(identities[-1]) if identities else 0
 
 
 def no_progress(past: list[Item], call: Identity) -> tuple[int, Hashable]:
@@ -107,14 +161,14 @@ def no_progress(past: list[Item], call: Identity) -> tuple[int, Hashable]:
         if item.veto:
             vetoes += 1
         elif item.seen is not None:
-            if newest is not None and item.seen.outcome != newest.outcome:
+            if newest is not None and not alike(item.seen, newest):
                 break
             newest = newest or item.seen
             count += 1 + vetoes
             vetoes = 0
     if newest is None:
         return vetoes, None
-    return count, newest.outcome
+    return count, newest.identity() if newest.status in FAILURES else newest.outcome
 
 
 def exec_failures(past: list[Item], call: Identity) -> int:
@@ -172,8 +226,8 @@ def ping_pong(past: list[Item], call: Identity) -> tuple[int, bool, Hashable]:
 def settled_alike(side: list[Item]) -> bool:
     """Whether every past call of one side that is no veto has an outcome, and all are equal; at least one has."""
     real = [item for item in side if not item.veto]
-    outcomes = [item.seen.outcome for item in real if item.seen is not None]
-    return len(real) > 0 and len(outcomes) == len(real) and all(outcome == outcomes[0] for outcome in outcomes)
+    outcomes = [item.seen for item in real if item.seen is not None]
+    return len(real) > 0 and len(outcomes) == len(real) and all(alike(seen, outcomes[0]) for seen in outcomes)
 
 
 def churn(past: list[Item], call: Identity) -> int:

@@ -29,7 +29,8 @@ from loopguard_plugin.core.repeated_errors import RepeatedErrors
 from loopguard_plugin.core.run import Leftovers, Run
 from loopguard_plugin.core.sessions import Session, Sessions
 from loopguard_plugin.core.snapshot import MARK, VERSION
-from loopguard_plugin.core.streaks.cycle import Cycles
+from loopguard_plugin.core.streaks.error_cascade import ErrorCascade
+from loopguard_plugin.core.streaks.stagnation import Stagnation
 from loopguard_plugin.core.streaks.error_cascade import ErrorCascade
 from loopguard_plugin.core.streaks.since import Since
 from loopguard_plugin.events import Event
@@ -49,7 +50,7 @@ POLICIES: list[dict[str, object]] = [
 ]
 OWN: dict[str, st.SearchStrategy[object]] = {
     "mode": st.sampled_from(["enforce", "enforce", "observe"]),
-    "detectors": st.fixed_dictionaries({"cycle": st.booleans(), "errorCascade": st.booleans()}),
+    "detectors": st.fixed_dictionaries({"stagnation": st.booleans(), "errorCascade": st.booleans()}),
     "tools": st.dictionaries(st.sampled_from(["read", "exec", "write", "fr*"]), st.sampled_from(POLICIES), max_size=3),
     "limits": st.sampled_from([{}, {}, {"callsPerTurn": 6}, {"callsPerRun": 25}]),
     "agents": st.just({"cron": {"mode": "observe", "tools": {"list": {"kind": "poll"}}}}),
@@ -127,7 +128,7 @@ def test_a_restart_before_every_event_changes_nothing(seed: int) -> None:
     draw = random.Random(seed)
     own: dict[str, object] = {
         "mode": draw.choice(["enforce", "enforce", "observe"]),
-        "detectors": {"cycle": draw.random() < 0.5, "errorCascade": draw.random() < 0.5},
+        "detectors": {"stagnation": draw.random() < 0.5, "errorCascade": draw.random() < 0.5},
         "tools": {tool: draw.choice(POLICIES) for tool in draw.sample(["read", "exec", "write"], 2)},
         "agents": {"cron": {"mode": "observe"}},
     }
@@ -167,7 +168,7 @@ def test_ten_thousand_runs_go_on() -> None:
 
 def busy() -> Guard:
     """A guard with something of everything: a batch amid settling, notes, blocks, errors, a window, a parked run."""
-    own = {"detectors": {"cycle": True, "errorCascade": True}, "tools": {"write": {"mutates": True}}, "idleMinutes": 5}
+    own = {"detectors": {"stagnation": True, "errorCascade": True}, "tools": {"write": {"mutates": True}}, "idleMinutes": 5}
     listed = [("x0", "read", {"p": 1}), ("x1", "exec", {"command": "a"}), ("x2", "list", {})]
     events: list[Event] = [
         start("p", run="waits"),
@@ -430,23 +431,23 @@ WRITTEN: dict[type, set[str]] = {
     },
     Leftovers: {"orphans", "remembered", "would"},
     Batch: {
-        *("admitted", "arrivals", "batch_id", "culprit", "foreign", "owed", "raised", "refusal", "running"),
+        *("admitted", "arrivals", "batch_id", "culprit", "foreign", "news", "owed", "raised", "refusal", "running"),
         "slots",
     },
     Slot: {
         *("armed_at", "call", "call_id", "ending", "ignored", "index", "note", "record", "refusal", "settlement"),
         *("state", "warning"),
     },
-    Call: {"ignore", "key", "kind", "rule", "shown", "tool"},
-    Settlement: {"error_text", "failure", "outcome", "status", "unchanged", "unknown_tool"},
-    Loop: {"count", "detector", "key", "level"},
+    Call: {"ignore", "key", "kind", "rule", "shown", "similar", "tool"},
+    Settlement: {"error_text", "exec_failure", "failure", "outcome", "status", "unchanged", "unknown_tool"},
+    Loop: {"count", "detector", "key", "level", "outcome", "row", "same", "tools"},
     Record: {"failure", "key", "marks", "outcome", "tool"},
     RepeatedErrors: {"count", "key", "outcome", "text"},
     CompactionWindow: {"_before", "_first", "_same", "repeats", "seen", "size"},
-    History: {"_since", "cascade", "cycles", "records", "size"},
+    History: {"_since", "cascade", "cascades", "records", "size", "stagnation"},
     Since: {"calls"},
-    Cycles: {"_matched", "_units"},
-    ErrorCascade: {"_tools", "_units"},
+    Stagnation: {"count", "remembered", "stale"},
+    ErrorCascade: {"_calls", "_tools", "row"},
 }
 MADE_ANEW: dict[type, set[str]] = {
     Sessions: {"due", "idle", "latest", "limit"},
@@ -455,8 +456,10 @@ MADE_ANEW: dict[type, set[str]] = {
     Call: {"plain"},
     Batch: {"by_id", "places", "projection", "queue", "shadow"},
     Slot: {"order"},
-    History: {"_tails", "brim", "busy", "calm", "lines", "newest", "stirred", "swing", "wide"},
+    History: {"_tails", "brim", "busy", "calm", "lines", "newest", "stirred", "swing"},
     Since: {"by_key"},
+    Stagnation: {"pending"},
+    ErrorCascade: {"_equal", "_newest", "failures"},
 }
 
 

@@ -61,11 +61,12 @@ class Ending(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A note that was emitted for a call."""
+    """A note that was emitted for a call. ``quotes``: the error that the call settled with is to be named in it."""
 
     text: str
     detector: Detector
     count: int
+    quotes: bool = False
 
 
 Order: TypeAlias = tuple[int, int]
@@ -109,7 +110,8 @@ class Batch(Struct, eq=False):
 
     ``refusal`` blocks every call that has not started; ``culprit`` is the key of the call that repeats. ``owed`` is
     the error that the batch must raise once nothing of it runs. ``arrivals``: records in order of arrival; those of
-    ``foreign`` are calls of their own that arrived meanwhile. ``projection`` and ``shadow`` are what the next sibling
+    ``foreign`` are calls of their own that arrived meanwhile. ``news``: a call of it is not among those that the run
+    remembers, so that it cannot be a stale response. ``projection`` and ``shadow`` are what the next sibling
     is judged by, made when there is one. The first ``admitted`` slots came with the whole list and were judged at
     once. ``queue`` (calls whose outcomes are still to be applied, in model call order) serves batches of several calls,
     as does ``by_id``; ``places`` are those of calls that share an id, by id and index.
@@ -124,6 +126,7 @@ class Batch(Struct, eq=False):
     culprit: int | None = None
     owed: Ending | None = None
     raised: bool = False
+    news: bool = False
     foreign: list[Record] | None = None
     projection: Projection | None = None
     shadow: History | None = None

@@ -30,7 +30,7 @@ def begin(
     history = run.history
     loop = None
     if history is not None and (history.stirred or call.key in history.newest):
-        loop = judge(call, history, None, run.limits)
+        loop = judge(call, history, None, run.limits, history.stale(call.key))
     return open_batch(run, Lone(batch_id, call_id, index, call), loop, left, facts)
 
 
@@ -44,8 +44,7 @@ def _end(run: Run, facts: list[Fact]) -> Ending | None:
     if history is not None:
         for record in batch.arrivals:
             history.add(record)
-        if history.wide:
-            history.end_unit(batch)
+        run.end_response(batch.own())
     run.before = batch
     return left
 
@@ -89,9 +88,10 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
     if not history.stirred and len(keys) == len(batch.slots) and history.newest.keys().isdisjoint(keys):
         return  # all of them are new, and nothing is under way that they could go on with
     projection: Projection | None = None
+    stale = min(_stale(run, history, slot.call) for slot in batch.slots)
     for slot in batch.slots:
         call = slot.call
-        loop = judge(call, history, projection, run.limits)
+        loop = judge(call, history, projection, run.limits, stale)
         if loop is None or loop.level is WARNING:
             slot.warning = loop
         elif batch.culprit is None:
@@ -142,13 +142,27 @@ def refuse_late(run: Run, batch: Batch, call_id: str, index: int | None, call: C
 def _judge_alone(run: Run, call: Call, history: History) -> Loop | None:
     """Without the whole list: judged as it starts, against the history and the siblings that started before."""
     batch = run.current
+    stale = _stale(run, history, call)
     if not batch.arrivals:
-        return judge(call, history, None, run.limits)
+        return judge(call, history, None, run.limits, stale)
     if not batch.foreign:
-        return judge(call, history, batch.siblings(history), run.limits)
+        return judge(call, history, batch.siblings(history), run.limits, stale)
     if batch.shadow is None:
         batch.shadow = shadow(history, batch.arrivals, batch.foreign)
-    return judge(call, batch.shadow, None, run.limits)
+    return judge(call, batch.shadow, None, run.limits, stale)
+
+
+def _stale(run: Run, history: History, call: Call) -> int:
+    """How many stale responses in a row the current batch, of which this call is known now, would go on with.
+
+    0 from the first call on that is not remembered; calls of exempt tools are passed over.
+    """
+    batch, stagnation = run.current, history.stagnation
+    if stagnation is None or not stagnation.count:
+        return 0
+    if call.key not in stagnation.remembered and not run.is_exempt(call.tool, Detector.STAGNATION):
+        batch.news = True
+    return 0 if batch.news or not stagnation.speaks() else stagnation.count
 
 
 def _limit(run: Run, asked: int) -> Loop | None:
@@ -179,8 +193,8 @@ def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact])
     batch = run.current
     run.loose = True
     shown, detector, count = slot.call.shown, loop.detector, loop.count
-    batch.refusal = Refusal(detector, count, wording.sibling(detector, shown, count), terminal)
-    culprit = Refusal(detector, count, wording.culprit(detector, shown, count), terminal)
+    batch.refusal = Refusal(detector, count, wording.sibling(loop, shown), terminal)
+    culprit = Refusal(detector, count, wording.culprit(loop, shown), terminal)
     if terminal:
         batch.owed = _persisted(slot, loop)
     waiting = [one for one in batch.slots if one.state is LISTED]
@@ -214,7 +228,7 @@ def _persisted(slot: Slot, loop: Loop) -> Ending:
     shown, detector, count = slot.call.shown, loop.detector, loop.count
     if detector is Detector.CALL_LIMIT:
         return Ending(Code.CALL_LIMIT_REACHED, detector, count, shown, slot.call_id, wording.limit_reached(count))
-    message = wording.loop_persisted(detector, shown, count)
+    message = wording.loop_persisted(loop, shown)
     return Ending(Code.TOOL_LOOP_PERSISTED, detector, count, shown, slot.call_id, message)
 
 

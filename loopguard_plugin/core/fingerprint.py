@@ -28,6 +28,7 @@ from .scalars import NONCE
 
 CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 dumps: Final = orjson.dumps
+json_value: Final = orjson.loads
 
 # orjson's JSON is canonical but for whole floats, and for NaN and the infinities, which it writes as null. Whether a
 # value has any is seen soonest in its MessagePack, where each float is the byte CB and its eight bytes: most values

@@ -86,6 +86,7 @@ class Guard:
             return (None if facts else settle_ordinary(event, run, now)) or self._settled(event, run, now, facts)
         run.last_seen = now
         if isinstance(event, CompactionRetry):
+            run.forget_responses()
             armed = run.arm(run.limits, facts)
             return Step(Acknowledged(Effect.ARMED if armed else Effect.IGNORED), None, tuple(facts))
         self._user_message(event, run)
@@ -269,7 +270,7 @@ def _settle_other(event: ToolCallSettled, run: Run, batch: Batch, facts: list[Fa
         if batch_id is not None and run.closed_batch(batch_id) is not None:
             slot.ignored = True
         else:
-            settlement = observe_settlement(event, slot.call, run.wants_outcomes())
+            settlement = observe_settlement(event, slot.call, run.wants_outcomes(), run.wants_identities())
             settle_alone(run, slot, batch_id, settlement, facts)
     elif slot.state is RUNNING or slot.state is LISTED:
         current = batch.holds(slot)
@@ -277,7 +278,7 @@ def _settle_other(event: ToolCallSettled, run: Run, batch: Batch, facts: list[Fa
             slot.state = OVER
             slot.ignored = True
             return slot
-        settlement = observe_settlement(event, slot.call, run.wants_outcomes())
+        settlement = observe_settlement(event, slot.call, run.wants_outcomes(), run.wants_identities())
         if current:
             settle(run, slot, settlement, event.deliverable, facts)
         else:

@@ -8,16 +8,16 @@ date by one step a call, and the one exception, a result that arrives after its 
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from .record import FAILED, GONE, MUTATED, VETO, Record
+from .record import FAILED, GONE, MUTATED, VETO, Record, compared
 from .streaks.error_cascade import ErrorCascade
 from .streaks.no_progress import NoProgress
 from .streaks.ping_pong import Alternation, PingPong
 from .streaks.since import Since
+from .streaks.stagnation import Stagnation
 from .streaks.tails import Tails
 
 if TYPE_CHECKING:
@@ -28,18 +28,12 @@ SHORT: Final = 64  # calls of a window that is kept in a list
 SLACK: Final = 8  # calls that may have left the window before they are forgotten, all at once
 
 
-class HasRecords(Protocol):
-    """A response: what it has recorded itself."""
-
-    def own(self) -> Sequence[Record]: ...
-
-
 class History:
     """The window and its streaks. ``size`` is ``historySize``.
 
-    While it is ``calm`` (no streak over a tool's unbroken records, no alternation) nothing more comes of a call that is
-    new in it than its place in ``newest`` and ``records``. These may hold up to ``SLACK`` calls that have left the
-    window: :meth:`trim` forgets them all at once, and whoever counts calls it first.
+    While it is ``calm`` (no streak over a tool's unbroken records, no alternation, no stale response, no failing row)
+    nothing more comes of a call that is new in it than its place in ``newest`` and ``records``. These may hold up to
+    ``SLACK`` calls that have left the window: :meth:`trim` forgets them all at once, and whoever counts calls it first.
     """
 
     __slots__ = (
@@ -49,13 +43,14 @@ class History:
         "busy",
         "calm",
         "cascade",
+        "cascades",
         "lines",
         "newest",
         "records",
         "size",
+        "stagnation",
         "stirred",
         "swing",
-        "wide",
     )
 
     def __init__(self, size: int) -> None:
@@ -68,40 +63,85 @@ class History:
         self.lines: dict[int, NoProgress] = _NO_LINES
         self.swing = PingPong()
         self._tails: Tails | None = None  # made when something fails or changes nothing for the first time
-        # How long a streak over a tool's unbroken records may be by now, beyond all bounds where a wider pattern is
-        # asked for: ordinary traffic skips these. ``busy``: or calls since a change are counted.
+        # How long any streak but those of one call and of an alternation may be by now: ordinary traffic skips these.
+        # ``busy``: one over a tool's unbroken records is under way, or calls since a change are counted.
         self.stirred = 0
         self.busy = False
         self.calm = False
         # Calls since a tool that changes things last worked; None: none did, or none is declared.
         self._since: Since | None = None
-        # The wider patterns, where they are asked for.
-        self.cascade: ErrorCascade | None = None
-        self.wide = False
+        self.stagnation: Stagnation | None = None  # None: switched off
+        self.cascades = False  # whether error cascades are looked for
+        self.cascade: ErrorCascade | None = None  # made when something fails for the first time
 
-    def widen(self, *, error_cascade: bool) -> None:
-        """Switch the wider patterns; one that stays on keeps its counts."""
-        self.cascade = (self.cascade or ErrorCascade()) if error_cascade else None
-        self.wide = error_cascade
+    def switch(self, *, stagnation: bool, error_cascade: bool) -> None:
+        """Switch two of the detectors; one that stays on keeps its counts."""
+        self.trim()
+        self.stagnation = (self.stagnation or Stagnation()) if stagnation else None
+        if self.cascades is not error_cascade:
+            self.cascades = error_cascade
+            self.cascade = None
+            if error_cascade and any(record.failure is not None for record in self.records):
+                self.cascade = ErrorCascade()
+                self.cascade.count_window(self.records)
         self._note_stir()
 
-    def end_unit(self, batch: HasRecords) -> None:
-        """A response is over, and its calls are added: the wider patterns go by those."""
-        self._end_unit(batch.own())
+    def add_ordinary(self, record: Record) -> None:
+        """The newest call, the only one of a response that is over, of a tool that is exempt from nothing."""
+        stagnation = self.stagnation
+        if (
+            self.calm
+            and record.key not in self.newest
+            and not record.marks
+            and record.failure is None
+            and (stagnation is None or record.key not in stagnation.remembered)
+        ):
+            if stagnation is not None:
+                stagnation.pending += 1
+            self.newest[record.key] = record
+            self.records.append(record)
+            if len(self.records) > self.brim:
+                self.trim()
+            return
+        self.add(record)
+        response = (record,)
+        self.end_response(response, response)
 
-    def end_call(self, record: Record) -> None:
-        """As :meth:`end_unit`, for a call of its own."""
-        self._end_unit([record])
+    def end_response(self, response: Sequence[Record], watched: Sequence[Record]) -> None:
+        """A response is over, and its calls are added. ``watched``: those of tools that stagnation looks at."""
+        stagnation, cascade = self.stagnation, self.cascade
+        if stagnation is not None:
+            stagnation.add(watched)
+        if cascade is not None:
+            cascade.add_response(response)
+        self._note_stir()
+        self.calm = (
+            self.swing.length == 2
+            and not self.busy
+            and (stagnation is None or not stagnation.count)
+            and (cascade is None or not cascade.row)
+        )
 
-    def _end_unit(self, records: Sequence[Record]) -> None:
-        if self.cascade is not None:
-            self.cascade.add(records)
+    def forget_responses(self) -> None:
+        """A user wrote, or the context was compacted: nothing that came before makes a response stale."""
+        if self.stagnation is not None:
+            self.stagnation.forget_all()
+            self._note_stir()
+
+    def stale(self, key: int) -> int:
+        """How many stale responses in a row a call would go on with; 0 where it is not remembered."""
+        stagnation = self.stagnation
+        if stagnation is None or not stagnation.count or not stagnation.speaks():
+            return 0
+        return stagnation.count if key in stagnation.remembered else 0
 
     def add(self, record: Record) -> None:
         """The newest call, with what came of it; the oldest one leaves when the window is full."""
         key = record.key
         records = self.records
         newest = self.newest
+        if self.stagnation is not None and self.stagnation.pending:
+            self.stagnation.index(records)
         if self.calm and key not in newest and not record.marks and record.failure is None:
             newest[key] = record
             records.append(record)
@@ -122,12 +162,16 @@ class History:
             swing.begin(records)
         newest[key] = record
         records.append(record)
+        if record.failure is not None and self.cascades:
+            if self.cascade is None:
+                self.cascade = ErrorCascade()
+            self.cascade.add(record)
         if self.busy or record.marks or record.failure is not None:
             self.trim()
             self._stir(record)
         elif len(records) > self.brim:
             self.trim()
-        self.calm = swing.length == 2 and not self.busy
+        self.calm = False  # until the response is over
 
     def trim(self) -> None:
         """Forget what has left the window since calls were added to it without a look at its size."""
@@ -135,17 +179,21 @@ class History:
         over = len(records) - self.size
         if over <= 0:
             return
+        if self.stagnation is not None and self.stagnation.pending:
+            self.stagnation.index(records)
         if self.busy or self.swing.length > self.size or not isinstance(records, list):
             for _ in range(over):
                 self._forget()
             return
         gone = records[:over]  # as one by one, but in fewer steps
         del records[:over]
-        newest, lines = self.newest, self.lines
+        newest, lines, cascade = self.newest, self.lines, self.cascade
         for record in gone:
             key = record.key
             if record.outcome is None:
                 record.marks |= GONE
+            elif record.failure is not None and cascade is not None:
+                cascade.forget(record)
             if key in lines:
                 lines[key].forget()
                 if newest[key] is not record:
@@ -164,20 +212,23 @@ class History:
         self._note_stir()
 
     def _note_stir(self) -> None:
-        if self.wide:
-            self.stirred = sys.maxsize
-        else:
-            self.stirred = 0 if self._tails is None else self._tails.longest()
-        self.busy = self.stirred > 0 or self._since is not None
-        self.calm = self.calm and not self.busy
+        tails = 0 if self._tails is None else self._tails.longest()
+        self.busy = tails > 0 or self._since is not None
+        stale = 0 if self.stagnation is None else self.stagnation.count
+        failing = 0 if self.cascade is None else self.cascade.longest()
+        self.stirred = max(tails, stale, failing)
 
     def _forget(self) -> None:
         """The oldest record leaves the window."""
         records = self.records
+        if self.stagnation is not None and self.stagnation.pending:
+            self.stagnation.index(records)
         record = records.pop(0) if type(records) is list else records.popleft()  # type: ignore[union-attr]  # a deque
         key = record.key
         if record.outcome is None:
             record.marks |= GONE  # a late result must not be filled in
+        elif record.failure is not None and self.cascade is not None:
+            self.cascade.forget(record)
         lines = self.lines
         if key in lines:
             lines[key].forget()
@@ -210,7 +261,10 @@ class History:
             self._forget()
 
     def refill(self, record: Record) -> None:
-        """A record in the window, not the newest perhaps, got its outcome after its batch had ended."""
+        """A record in the window, not the newest perhaps, got its outcome or its veto after its batch had ended."""
+        if record.failure is not None and self.cascades:
+            self.cascade = self.cascade or ErrorCascade()
+            self.cascade.count_window(self.records)
         line = self.lines.get(record.key)
         if line is not None:
             line.rebuild()
@@ -249,7 +303,8 @@ class History:
         only = self.newest.get(key)
         if only is None:
             return 0, None
-        return int(only.outcome is not None or only.marks & VETO != 0), only.outcome
+        outcome = compared(only)
+        return int(outcome is not None or only.marks & VETO != 0), outcome
 
     def since_change(self, key: int) -> tuple[int, int] | None:
         """How often this call, and any call, was made since a tool that changes things worked; None: none did."""

@@ -18,7 +18,9 @@ from .exact import exact
 from .fingerprint import (
     CANONICAL,
     FLOAT,
+    canonical,
     dumps,
+    json_value,
     outcome_digest,
     pack,
     parts_digest,
@@ -29,7 +31,7 @@ from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, only_details, text_and_media
 from .outcomes.rules import ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared
-from .outcomes.volatile import without_spans
+from .outcomes.volatile import readable, value_without_volatile, without_spans, without_volatile
 from .paths import Path, only, without
 
 __all__ = [
@@ -46,7 +48,8 @@ __all__ = [
 # Digests of different rows, and of failures and successes of one row, never equal: each has a seed of its own.
 _IDENTITY, _ERROR, _IN_FULL, _PARTS, _WHOLE, WHOLE_TEXT, _OPAQUE = 1, 2, 7, 15, 16, 17, 18
 _FAILED_SEED: Final = 1 << 32
-_IDENTITY_SEED: Final = 1 << 33
+_EXEC_SEED: Final = 1 << 33  # failure identities of SPEC 5.1
+_SIMILAR_SEED: Final = 1 << 34  # those of 5.1b
 
 _FAILURES: Final = frozenset((Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED))
 
@@ -60,8 +63,8 @@ _EXEC: Final = Rule.EXEC
 class Call(Struct, frozen=True, gc=False):
     """A call's identity. ``key``: digest of tool and arguments; ``shown``: the name as the model wrote it.
 
-    ``ignore``: the paths of its results that an operator does not want compared. ``plain``: of a result that is a text
-    nothing counts but its digest.
+    ``ignore``: the paths of its results that an operator does not want compared; ``similar``: nor volatile spans.
+    ``plain``: of a result that is a text nothing counts but its digest.
     """
 
     key: int
@@ -70,6 +73,7 @@ class Call(Struct, frozen=True, gc=False):
     kind: CallKind = CallKind.PLAIN
     rule: Rule = Rule.GENERAL
     ignore: tuple[Path, ...] = ()
+    similar: bool = False
     plain: bool = True
 
 
@@ -77,8 +81,10 @@ class Settlement(Struct, frozen=True, gc=False):
     """What a settlement came to.
 
     ``outcome``: digest of what counts of the result; None where nothing was compared (not wanted, or the call did not
-    run). ``failure``: the failure identity of SPEC 5.1. ``unknown_tool``: failed because no such tool exists.
-    ``unchanged``: a ``write`` that changed nothing. ``error_text``: what a failure says, at most 300 characters.
+    run). ``failure``: the failure identity, where one was wanted: of every failure, and of a command that completed
+    with a nonzero exit; ``exec_failure``: it is that of SPEC 5.1, else that of 5.1b. ``unknown_tool``: failed because
+    no such tool exists. ``unchanged``: a ``write`` that changed nothing. ``error_text``: what a failure says, at most
+    300 characters.
     """
 
     status: Status
@@ -87,6 +93,12 @@ class Settlement(Struct, frozen=True, gc=False):
     unknown_tool: bool = False
     unchanged: bool = False
     error_text: str | None = None
+    exec_failure: bool = False
+
+    @property
+    def compared(self) -> int | None:
+        """What the rolling detectors compare: of a failure its identity, else the outcome."""
+        return self.failure if self.status in _FAILURES else self.outcome
 
 
 _WORKED: Final = Settlement(Status.OK)
@@ -113,7 +125,7 @@ def identify(tool: str, args: object, tools: Tools) -> Call:
     if rules is not None:
         if rules.__class__ is dict:
             rules = _rules_of_action(rules, args)
-        rule, kind, ignore, plain = rules
+        rule, kind, ignore, similar, plain = rules
         if rule is _EXEC:
             args = _exec_args(args)
         if identity is not None:
@@ -127,7 +139,7 @@ def identify(tool: str, args: object, tools: Tools) -> Call:
         out = exact(args, False)
     if rules is None:
         return Call(xxh3_128_intdigest(out, seed), name, shown)
-    return Call(xxh3_128_intdigest(out, seed), name, shown, kind, rule, ignore, plain)  # type: ignore[arg-type]  # no table by now
+    return Call(xxh3_128_intdigest(out, seed), name, shown, kind, rule, ignore, similar, plain)  # type: ignore[arg-type]  # no table by now
 
 
 class Tools(dict[str, Tool]):
@@ -203,10 +215,16 @@ def _only(args: object, identity: Sequence[Path]) -> object:
         return args
 
 
-def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -> Settlement:
-    """What a settlement came to. Without ``want_outcome`` only failures are compared, and have no failure identity."""
-    if call.ignore:
-        event = _less_volatile(event, call.ignore)
+def observe_settlement(
+    event: ToolCallSettled, call: Call, want_outcome: bool, want_identity: bool | None = None
+) -> Settlement:
+    """What a settlement came to.
+
+    Without ``want_outcome`` only failures are compared; without ``want_identity`` (None: as ``want_outcome``) they have
+    no failure identity.
+    """
+    if want_identity is None:
+        want_identity = want_outcome
     result, status = event.result, event.status
     if (
         call.plain
@@ -218,23 +236,41 @@ def observe_settlement(event: ToolCallSettled, call: Call, want_outcome: bool) -
         if not want_outcome:
             return _WORKED
         return Settlement(_OK, text_digest(result, WHOLE_TEXT))
+    if call.ignore or call.similar:
+        event = _less_volatile(event, call)
+    settlement = _observe_any(event, call.rule, want_outcome, want_identity)
+    if call.similar and settlement.error_text:
+        return structs.replace(settlement, error_text=readable(settlement.error_text))
+    return settlement
+
+
+def _observe_any(event: ToolCallSettled, rule: Rule, want_outcome: bool, want_identity: bool) -> Settlement:
     try:
-        if event.error is not None and status is None:
-            return _observe_error(_FAILED, event.error, True)
-        return _observe(event, call.rule, want_outcome)
+        if event.error is not None and event.status is None:
+            return _observe_error(_FAILED, event.error, want_identity)
+        return _observe(event, rule, want_outcome, want_identity)
     except Exception:  # objects of a framework may raise in anything that they are asked
         return _observe_opaque(event, want_outcome)
 
 
-def _less_volatile(event: ToolCallSettled, ignore: tuple[Path, ...]) -> ToolCallSettled:
-    """The settlement as it is compared, where an operator leaves parts of the result out."""
+def _less_volatile(event: ToolCallSettled, call: Call) -> ToolCallSettled:
+    """The settlement as it is compared, where an operator leaves parts of results out."""
     try:
-        return structs.replace(event, result=without(event.result, ignore))
+        result, error = event.result, event.error
+        if call.ignore:
+            result = without(result, call.ignore)
+            if isinstance(error, (dict, list)):
+                error = without(error, call.ignore)
+        if call.similar:
+            result = value_without_volatile(result)
+            error = error_text(error) if isinstance(error, BaseException) else error
+            error = value_without_volatile(error)
+        return structs.replace(event, result=result, error=error)
     except Exception:  # as above
         return event
 
 
-def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool) -> Settlement:
+def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool, want_identity: bool) -> Settlement:
     result, error, status = event.result, event.error, event.status
     details = details_of(result)
     if status is None:
@@ -243,22 +279,23 @@ def _observe(event: ToolCallSettled, rule: Rule, want_outcome: bool) -> Settleme
         status = Status(status)
     if status is not _OK and status in _FAILURES:
         if error is not None:
-            return _observe_error(status, error, True)
-        return _observe_failure(status, result, details, rule, want_outcome)
+            return _observe_error(status, error, want_identity)
+        return _observe_failure(status, result, details, rule, want_identity)
     if not want_outcome or status != _OK:
         return Settlement(status)
     unchanged = rule is Rule.WRITE and details.get("changed") is False
     if event.outcome_identity is not None:
         return Settlement(_OK, outcome_digest(event.outcome_identity, _IDENTITY), None, False, unchanged)
     if error is not None:
-        return _observe_error(_OK, error, False)
+        return Settlement(_OK, text_digest(error_text(error), _ERROR))
     if rule is not _GENERAL:
         compare = OF_FAILURES_TOO.get(rule) or OF_SUCCESSES[rule]
         compared = compare(result, details)
         if compared is not None:
-            failure = _failure(compared) if compared.drifts else None
             outcome = parts_digest(compared.value, compared.text, compared.row)
-            return Settlement(_OK, outcome, failure, False, unchanged)
+            if not compared.drifts:
+                return Settlement(_OK, outcome, None, False, unchanged)
+            return Settlement(_OK, outcome, _exec_identity(compared), False, unchanged, None, True)
     return Settlement(_OK, _general_digest(result, details))
 
 
@@ -273,18 +310,23 @@ def _general_digest(result: object, details: dict[str, object]) -> int:
 
 
 def _observe_failure(
-    status: Status, result: object, details: dict[str, object], rule: Rule, want_outcome: bool
+    status: Status, result: object, details: dict[str, object], rule: Rule, want_identity: bool
 ) -> Settlement:
     """A failure that came as a result: by its row where that is one for failures too, else in full."""
     text = result_error_text(result, details)[:SHOWN]
     compare = OF_FAILURES_TOO.get(rule)
     compared = compare(result, details) if compare is not None else None
+    failure: int | None = None
     if compared is None:
+        outcome = outcome_digest(result, _IN_FULL | _FAILED_SEED)
+        if want_identity:
+            failure = outcome_digest(value_without_volatile(result), _IN_FULL | _SIMILAR_SEED)
         unknown = status is _UNKNOWN_TOOL or says_unknown_tool(text)
-        return Settlement(status, outcome_digest(result, _IN_FULL | _FAILED_SEED), None, unknown, False, text)
+        return Settlement(status, outcome, failure, unknown, False, text)
     outcome = parts_digest(compared.value, compared.text, compared.row | _FAILED_SEED)
-    failure = _failure(compared) if compared.drifts and want_outcome else None
-    return Settlement(status, outcome, failure, status is _UNKNOWN_TOOL, False, text)
+    if want_identity:
+        failure = _exec_identity(compared) if compared.drifts else _similar_identity(compared)
+    return Settlement(status, outcome, failure, status is _UNKNOWN_TOOL, False, text, compared.drifts)
 
 
 def _observe_opaque(event: ToolCallSettled, want_outcome: bool) -> Settlement:
@@ -296,15 +338,45 @@ def _observe_opaque(event: ToolCallSettled, want_outcome: bool) -> Settlement:
     value = [event.result if event.error is None else event.error]
     unknown = status is _UNKNOWN_TOOL
     outcome = outcome_digest(value, _OPAQUE | _FAILED_SEED if failed else _OPAQUE)
-    return Settlement(status, outcome, None, unknown, False, "" if failed else None)
+    return Settlement(status, outcome, outcome if failed else None, unknown, False, "" if failed else None)
 
 
-def _observe_error(status: Status, error: object, failed: bool) -> Settlement:
+def _observe_error(status: Status, error: object, want_identity: bool) -> Settlement:
     text = error_text(error)
-    seed = _ERROR | _FAILED_SEED if failed else _ERROR
-    unknown = status is _UNKNOWN_TOOL or (failed and says_unknown_tool(text))
-    return Settlement(status, text_digest(text, seed), None, unknown, False, text[:SHOWN] if failed else None)
+    unknown = status is _UNKNOWN_TOOL or says_unknown_tool(text)
+    failure = _error_identity(text) if want_identity else None
+    return Settlement(status, text_digest(text, _ERROR | _FAILED_SEED), failure, unknown, False, text[:SHOWN])
 
 
-def _failure(compared: Compared) -> int:
-    return parts_digest(compared.value, without_spans(compared.text), compared.row | _IDENTITY_SEED)
+def failure_text(result: object, error: object) -> str:
+    """What a failed call says, at most ``SHOWN`` characters."""
+    try:
+        return (error_text(error) if error is not None else result_error_text(result, details_of(result)))[:SHOWN]
+    except Exception:  # as above
+        return ""
+
+
+def _exec_identity(compared: Compared) -> int:
+    """The failure identity of SPEC 5.1."""
+    return parts_digest(compared.value, without_spans(compared.text), compared.row | _EXEC_SEED)
+
+
+def _similar_identity(compared: Compared) -> int:
+    """The failure identity of SPEC 5.1b, of what a row compares."""
+    value, text = value_without_volatile(compared.value), without_volatile(compared.text)
+    return parts_digest(value, text, compared.row | _SIMILAR_SEED)
+
+
+def _error_identity(text: str) -> int:
+    """The failure identity of SPEC 5.1b of an error, by the text that its outcome is compared by.
+
+    An error that is an object equals the text of its canonical JSON (row 2), so such a text is read as the object.
+    """
+    if text[:1] in ("{", "["):
+        try:
+            value = json_value(text)
+            if canonical(value).decode() == text:
+                return outcome_digest(value_without_volatile(value), _ERROR | _SIMILAR_SEED)
+        except Exception:  # no JSON, or none that has a canonical text: it is a text like any other
+            pass
+    return text_digest(without_volatile(text), _ERROR | _SIMILAR_SEED)

@@ -19,14 +19,13 @@ from .fingerprint import text_digest, without_ids
 from .nonces import OPEN_BRACKET
 from .observe import WHOLE_TEXT, Settlement, identify, observe_settlement
 from .precedence import judge
-from .record import FAILED, Record
+from .record import Record
 from .repeated_errors import RepeatedErrors
 from .run import Run
 from .settle import NOTHING, mark_failure, mark_success, settle
 from .steps import PROCEEDS, settled, started
 
 _OK: Final = Status.OK
-_REJECTED: Final = Status.REJECTED
 
 
 def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
@@ -58,11 +57,13 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     run.before = former
     history = run.history
     if history is not None:
-        history.add(made)
-        if history.wide:
-            history.end_call(made)
+        if run.limits.policies:
+            history.add(made)
+            run.end_response((made,))
+        else:
+            history.add_ordinary(made)
         if history.stirred or call.key in (history.lines if run.patient else history.newest):
-            loop = judge(call, history, None, run.limits)
+            loop = judge(call, history, None, run.limits, history.stale(call.key))
             if loop is not None:
                 facts: list[Fact] = []
                 return started(run, open_batch(run, lone, loop, None, facts), facts)
@@ -106,12 +107,11 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
             outcome = text_digest(result, WHOLE_TEXT)
         made = Record(call.key, call.tool, outcome)
     else:
-        settlement = observe_settlement(event, call, history is not None)
+        settlement = observe_settlement(event, call, history is not None, run.wants_identities())
         if settlement.status is not _OK:
             return _settle_otherwise(event, run, lone, settlement, now)
-        made = Record(call.key, call.tool, settlement.outcome, settlement.failure)
-        if settlement.unchanged or run.limits.policies:
-            mark_success(run, call, made, settlement.unchanged)
+        made = Record(call.key, call.tool)
+        mark_success(run, call, made, settlement)
     run.last_seen = now
     run.errors = None
     run.made = made
@@ -122,12 +122,12 @@ def _settle_otherwise(event: ToolCallSettled, run: Run, lone: Lone, settlement: 
     """The call failed, or had no outcome at all; the first failure of its kind ends no turn yet."""
     run.last_seen = now
     call, status, errors = lone.call, settlement.status, run.errors
-    if status in NOTHING or run.limits.policies or (errors is not None and errors.go_on(call.key, settlement)):
+    outcome = run.error_outcome(settlement)
+    if status in NOTHING or run.limits.policies or (errors is not None and errors.go_on(call.key, outcome)):
         return _settle(event, run, run.in_full().slots[0], settlement)
-    run.errors = RepeatedErrors(call.key, settlement.outcome, settlement.error_text or "")
-    run.made = made = Record(call.key, call.tool, settlement.outcome, settlement.failure, FAILED)
-    if settlement.unknown_tool or status is _REJECTED:
-        mark_failure(made, settlement)
+    run.errors = RepeatedErrors(call.key, outcome, settlement.error_text or "")
+    run.made = made = Record(call.key, call.tool)
+    mark_failure(made, settlement)
     return Step(Deliver(event.result, event.error))
 
 
@@ -161,7 +161,7 @@ def _settle_sibling(event: ToolCallSettled, run: Run, now: float) -> Step | None
     ):
         return None
     run.last_seen = now
-    return _settle(event, run, slot, observe_settlement(event, slot.call, run.wants_outcomes()))
+    return _settle(event, run, slot, observe_settlement(event, slot.call, run.wants_outcomes(), run.wants_identities()))
 
 
 def _settle(event: ToolCallSettled, run: Run, slot: Slot, settlement: Settlement) -> Step:

@@ -49,8 +49,11 @@ def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Recor
     room = history.size - len(own)
     surplus = max(0, -room)
     mixed = History(sys.maxsize)  # trimmed here: siblings push nothing out, and no record is marked as gone
-    mixed.cascade, mixed.wide = history.cascade, history.wide
-    mixed._note_stir()
+    if history.stagnation is not None:
+        history.stagnation.index(history.records)  # then adding to another window does not concern it
+        mixed.stagnation = history.stagnation
+    mixed.cascades = history.cascades
+    mixed.cascade = None if history.cascade is None else history.cascade.beside()
     for record in list(history.records)[-room:] if room > 0 else []:
         mixed.add(record)
     for record in arrivals:

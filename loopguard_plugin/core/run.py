@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias, TypedDict
 
-from ..answers import Fact, RunSummary, WindowArmed
+from ..answers import Detector, Fact, RunSummary, WindowArmed
 from ..settings import ResolvedSettings, Settings
 from ..settings_resolved import DEFAULTS
 from .batch import LISTED, OVER, RUNNING, SETTLED, Batch, Ending, Lone, Slot, slot_is_at
 from .history import History
 from .notes import Buckets
-from .observe import tools_under
+from .observe import Settlement, tools_under
 from .post_compaction import BEFORE, CompactionWindow
 from .record import VETO, Record
 from .repeated_errors import RepeatedErrors
@@ -246,6 +247,25 @@ class Run:
             return not self.loose
         return self.left is None or batch_id not in self.left.batches
 
+    def end_response(self, response: Sequence[Record]) -> None:
+        """A response is over, and its records are in the history: some detectors go by responses."""
+        history = self.history
+        if history is not None:
+            watched = response
+            if self.limits.policies:
+                watched = [record for record in response if not self.is_exempt(record.tool, Detector.STAGNATION)]
+            history.end_response(response, watched)
+
+    def is_exempt(self, tool: str, detector: Detector) -> bool:
+        """Whether a detector is to leave a tool alone."""
+        policy = self.limits.policy(tool)
+        return policy is not None and detector in policy.exempt
+
+    def error_outcome(self, settlement: Settlement) -> int | None:
+        """What the guards that are always on compare of a failure."""
+        similar = self.limits.similar_errors and settlement.error_text is not None
+        return settlement.failure if similar else settlement.outcome
+
     def count_open(self) -> None:
         """Note whether a call is open beyond the current batch, or blocked in it: then its start may come again."""
         self.loose = self.current.closed or self.has_open()
@@ -261,6 +281,10 @@ class Run:
     def wants_outcomes(self) -> bool:
         """Whether anything compares outcomes of calls that worked."""
         return self.history is not None or self.window is not None
+
+    def wants_identities(self) -> bool:
+        """Whether anything compares failure identities."""
+        return self.history is not None or self.window is not None or self.limits.similar_errors
 
     def fit(self) -> None:
         """Bring the run in line with the settings of the moment; there is no history while the detectors are off."""
@@ -278,7 +302,7 @@ class Run:
                 history = self.history = History(limits.history_size)
             elif history.size != limits.history_size:
                 history.resize(limits.history_size)
-            history.widen(error_cascade=False)
+            history.switch(stagnation=limits.stagnation, error_cascade=limits.error_cascade)
         self.apart = self.history is None or self.history.size < BEFORE
         self.patient = limits.warning > 4 and not limits.policies
 
@@ -300,10 +324,16 @@ class Run:
         return [record.key for record in records if not record.marks & VETO][-BEFORE:]
 
     def new_input(self) -> None:
-        """A user message of whatever kind: error streaks and the turn's calls are counted afresh."""
+        """A user message of whatever kind: error streaks, the turn's calls and stale responses are counted afresh."""
+        self.forget_responses()
         self.errors = None
         self.ending = None
         self.calls_before = self.all_calls
+
+    def forget_responses(self) -> None:
+        """Nothing that came before makes a response stale from here on."""
+        if self.history is not None:
+            self.history.forget_responses()
 
     def renew(self) -> None:
         """A user message of kind ``message``: the unnamed run may survive another blocked batch."""

@@ -16,7 +16,7 @@ from .notes import OBSERVED
 from .observe import Call, Settlement
 from .post_compaction import CompactionWindow
 from .precedence import Loop
-from .record import FAILED, GONE, MUTATED, REJECTED, UNCHANGED, UNKNOWN, VETO, Record
+from .record import EXEC_FAILURE, FAILED, GONE, MUTATED, REJECTED, UNCHANGED, UNKNOWN, VETO, Record
 from .repeated_errors import RETRIES, RepeatedErrors
 from .run import REMEMBERED, Run
 
@@ -34,11 +34,13 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
     elif settlement.status not in NOTHING:  # listed, and settled without a start
         batch.record(slot)
         run.count_call(slot.call.key)
+    else:
+        slot.ignored = settlement.status is _BLOCKED
     slot.state = SETTLED
     if run.armings:
         slot.armed_at = run.armings
     if slot.warning is not None and deliverable and settlement.status not in NOTHING:
-        _warn(run, slot, slot.warning, facts)
+        _warn(run, slot, slot.warning, settlement, facts)
     queue = batch.queue
     if queue is None or (queue and queue[0] is slot):
         if queue:
@@ -48,8 +50,6 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
             batch.owed = ending
     else:
         slot.settlement = settlement
-        if settlement.status is _BLOCKED:
-            slot.ignored = True
     if queue and (queue[0].state is not RUNNING):
         _apply_ready(run, batch, facts)
     if batch.owed is not None:
@@ -69,7 +69,6 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact])
     """A call whose batch has ended: applied on arrival, without a note."""
     slot.state = SETTLED
     slot.armed_at = run.armings
-    slot.ignored = settlement.status is _BLOCKED
     if run.history is not None:
         run.history.trim()
     record = slot.record
@@ -78,7 +77,7 @@ def settle_late(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact])
     ending = _apply(run, slot, settlement, facts)
     if record is None:
         _own_record(run, slot, settlement)
-    elif record.outcome is not None and run.history is not None:
+    elif (record.outcome is not None or record.marks & VETO) and run.history is not None:
         run.history.refill(record)
         run.current.shadow = None
     run.count_open()
@@ -111,16 +110,13 @@ def _own_record(run: Run, slot: Slot, settlement: Settlement) -> None:
     record = Record(slot.call.key, slot.call.tool)
     slot.record = record
     if settlement.status is _OK:
-        record.outcome = settlement.outcome
-        record.failure = settlement.failure
-        mark_success(run, slot.call, record, settlement.unchanged)
+        mark_success(run, slot.call, record, settlement)
     else:
         mark_failure(record, settlement)
     history, batch = run.history, run.current
     batch.join(record)
     batch.trim(history.size)
     history.make_room(len(batch.foreign or ()))
-    history.end_call(record)
 
 
 def _owe(run: Run, slot: Slot, ending: Ending | None, facts: list[Fact]) -> None:
@@ -168,7 +164,7 @@ def _ended(run: Run, ending: Ending, *, observed: bool) -> RunEnded:
     )
 
 
-def _warn(run: Run, slot: Slot, warning: Loop, facts: list[Fact]) -> None:
+def _warn(run: Run, slot: Slot, warning: Loop, settlement: Settlement, facts: list[Fact]) -> None:
     detector, count, shown = warning.detector, warning.count, slot.call.shown
     if not run.buckets.spend(run.run_id, warning.key, count):
         return
@@ -176,7 +172,9 @@ def _warn(run: Run, slot: Slot, warning: Loop, facts: list[Fact]) -> None:
     if observed:
         run.count_observed("notes")
     else:
-        slot.note = Note(wording.note(detector, shown, count), detector, count)
+        failed = settlement.error_text is not None
+        again = settlement.compared == warning.outcome
+        slot.note = Note(wording.note(warning, shown, again=again, failed=failed), detector, count, failed)
     facts.append(
         NoteEmitted(
             **run.place(), tool=shown, call_id=slot.call_id, detector=detector, count=count, observed=observed
@@ -189,16 +187,14 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
     record = slot.record
     if settlement.status is _OK:
         if record is not None:
-            record.outcome = settlement.outcome
-            record.failure = settlement.failure
-            if settlement.unchanged or run.limits.policies:
-                mark_success(run, slot.call, record, settlement.unchanged)
+            mark_success(run, slot.call, record, settlement)
         run.errors = None
         if run.window is None:
             return None
         ending = None
     elif settlement.status in NOTHING:
-        slot.ignored = settlement.status is _BLOCKED
+        if record is not None and settlement.status is _BLOCKED:
+            record.marks |= VETO  # another layer refused a call that this guard had let run
         return None
     else:
         if record is not None:
@@ -206,8 +202,9 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
         ending = None
         errors = run.errors
         text = settlement.error_text or ""
-        if errors is None or not errors.go_on(slot.call.key, settlement):
-            errors = run.errors = RepeatedErrors(slot.call.key, settlement.outcome, text)
+        outcome = run.error_outcome(settlement)
+        if errors is None or not errors.go_on(slot.call.key, outcome):
+            errors = run.errors = RepeatedErrors(slot.call.key, outcome, text)
         else:
             errors.count += 1
             errors.text = text
@@ -226,10 +223,14 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
     return ending
 
 
-def mark_success(run: Run, call: Call, record: Record, unchanged: bool) -> None:
-    """What a call that worked did, or did not do, to the world."""
-    if unchanged:
+def mark_success(run: Run, call: Call, record: Record, settlement: Settlement) -> None:
+    """What came of a call that worked, and what it did to the world."""
+    record.outcome = settlement.outcome
+    record.failure = settlement.failure
+    if settlement.unchanged:
         record.marks |= UNCHANGED
+    if settlement.exec_failure:
+        record.marks |= EXEC_FAILURE
     policy = run.limits.policy(call.tool)
     if policy is not None and policy.mutates:
         record.marks |= MUTATED
@@ -238,8 +239,8 @@ def mark_success(run: Run, call: Call, record: Record, unchanged: bool) -> None:
 def mark_failure(record: Record, settlement: Settlement) -> None:
     """What kind of failure it was."""
     record.outcome = settlement.outcome
-    record.failure = settlement.failure
-    record.marks |= FAILED
+    record.failure = settlement.failure if settlement.failure is not None else settlement.outcome
+    record.marks |= EXEC_FAILURE | FAILED if settlement.exec_failure else FAILED
     if settlement.status is _REJECTED:
         record.marks |= REJECTED
     if settlement.unknown_tool:
@@ -255,7 +256,9 @@ def _retries(run: Run, slot: Slot) -> int:
 def _watch(
     run: Run, window: CompactionWindow, slot: Slot, settlement: Settlement, facts: list[Fact]
 ) -> Ending | None:
-    outcome = settlement.failure if settlement.failure is not None else settlement.outcome
+    outcome = run.error_outcome(settlement)
+    if settlement.exec_failure and settlement.failure is not None:
+        outcome = settlement.failure
     if outcome is None:
         return None
     window.take(slot.call.key, outcome)

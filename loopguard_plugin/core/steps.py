@@ -7,8 +7,10 @@ from typing import Final
 from ..answers import PROCEED, Blocked, Deliver, Fact, Step
 from ..errors import TurnEndingError
 from ..events import ToolCallSettled
+from . import wording
 from .batch import Ending, Slot
 from .notes import append_note
+from .observe import failure_text
 from .run import Run
 
 PROCEEDS: Final = Step(PROCEED)
@@ -31,11 +33,12 @@ def settled(event: ToolCallSettled, run: Run, slot: Slot, facts: list[Fact]) -> 
     if note is None:
         answer = Deliver(result, error, ignored=slot.ignored)
     else:
+        text = wording.quoting(note.text, failure_text(result, error)) if note.quotes else note.text
         if error is not None:
-            error = append_note(error, note.text)
+            error = append_note(error, text)
         else:
-            result = append_note(result, note.text)
-        answer = Deliver(result, error, note.text, note.detector, note.count)
+            result = append_note(result, text)
+        answer = Deliver(result, error, text, note.detector, note.count)
     if slot.ending is not None and slot.refusal is None:
         return Step(None, error_of(run, slot.ending, answer), tuple(facts))
     return Step(answer, None, tuple(facts))

@@ -36,30 +36,31 @@ class CallKind(Enum):
 
 
 # How a tool's results are compared, what its calls are to the detectors, the paths of its results that do not count,
-# and whether of a result that is a text nothing counts but its digest.
-Rules: TypeAlias = tuple[Rule, CallKind, tuple[Path, ...], bool]
+# whether volatile spans of its results do not count either, and whether of a result that is a text nothing counts but
+# its digest.
+Rules: TypeAlias = tuple[Rule, CallKind, tuple[Path, ...], bool, bool]
 ByAction: TypeAlias = dict[str | None, Rules]  # under None: those of any other action
 
-ORDINARY: Final[Rules] = (Rule.GENERAL, CallKind.PLAIN, (), True)
-_SEND: Final[Rules] = (Rule.SEND, CallKind.PLAIN, (), True)
+ORDINARY: Final[Rules] = (Rule.GENERAL, CallKind.PLAIN, (), False, True)
+_SEND: Final[Rules] = (Rule.SEND, CallKind.PLAIN, (), False, True)
 _SENDING: Final = (
     *("send", "broadcast", "reply", "thread-reply", "sendWithEffect", "sendAttachment", "upload-file"),
     *("sticker", "poll"),
 )
 SPECIAL: Final[dict[str, Rules | ByAction]] = {
-    "exec": (Rule.EXEC, CallKind.PLAIN, (), True),
-    "wait": (Rule.WAIT, CallKind.WAIT, (), True),
-    "write": (Rule.WRITE, CallKind.PLAIN, (), True),
-    "command_status": (Rule.GENERAL, CallKind.POLL, (), True),
+    "exec": (Rule.EXEC, CallKind.PLAIN, (), False, True),
+    "wait": (Rule.WAIT, CallKind.WAIT, (), False, True),
+    "write": (Rule.WRITE, CallKind.PLAIN, (), False, True),
+    "command_status": (Rule.GENERAL, CallKind.POLL, (), False, True),
     "sessions_send": _SEND,
     "conversations_send": _SEND,
     "conversations_turn": _SEND,
-    "memory_search": (Rule.MEMORY_SEARCH, CallKind.PLAIN, (), True),
-    "computer": (Rule.COMPUTER, CallKind.PLAIN, (), True),
-    "progress_card": (Rule.PROGRESS_CARD, CallKind.PLAIN, (), True),
+    "memory_search": (Rule.MEMORY_SEARCH, CallKind.PLAIN, (), False, True),
+    "computer": (Rule.COMPUTER, CallKind.PLAIN, (), False, True),
+    "progress_card": (Rule.PROGRESS_CARD, CallKind.PLAIN, (), False, True),
     "process": {
-        "poll": (Rule.PROCESS_POLL, CallKind.POLL, (), False),
-        "log": (Rule.PROCESS_LOG, CallKind.POLL, (), False),
+        "poll": (Rule.PROCESS_POLL, CallKind.POLL, (), False, False),
+        "log": (Rule.PROCESS_LOG, CallKind.POLL, (), False, False),
         None: ORDINARY,
     },
     "message": {**dict.fromkeys(_SENDING, _SEND), None: ORDINARY},
@@ -67,9 +68,9 @@ SPECIAL: Final[dict[str, Rules | ByAction]] = {
 """The tools that SPEC 5 and 6 know by name; of some of them it depends on the ``action`` in their arguments."""
 
 
-def is_plain(rule: Rule, ignore: tuple[Path, ...]) -> bool:
+def is_plain(rule: Rule, ignore: tuple[Path, ...], similar: bool) -> bool:
     """Whether of a result that is a text nothing counts but its digest: what a poll says may hold its progress."""
-    return not ignore and rule is not Rule.PROCESS_POLL and rule is not Rule.PROCESS_LOG
+    return not ignore and not similar and rule is not Rule.PROCESS_POLL and rule is not Rule.PROCESS_LOG
 
 
 def declared(found: Rules, policy: ToolPolicy) -> Rules:
@@ -85,4 +86,5 @@ def declared(found: Rules, policy: ToolPolicy) -> Rules:
         kind = kind if kind is CallKind.WAIT else CallKind.POLL
     elif policy.kind is ToolKind.PLAIN:
         rule, kind = Rule.GENERAL if rule is Rule.SEND else rule, CallKind.PLAIN
-    return rule, kind, policy.ignore_result, is_plain(rule, policy.ignore_result) and not policy.mutates
+    ignore, similar = policy.ignore_result, policy.similar
+    return rule, kind, ignore, similar, is_plain(rule, ignore, similar) and not policy.mutates

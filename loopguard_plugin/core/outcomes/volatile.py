@@ -202,6 +202,14 @@ _IDS: Final[tuple[tuple[Finder, str], ...]] = (
 )
 
 
+_MARKS: Final = {ord(mark): "…" for _, mark in (*_SPANS, *_IDS)}
+
+
+def readable(text: str) -> str:
+    """A text with its spans replaced, for a person to read: each is an ellipsis."""
+    return text.translate(_MARKS)
+
+
 def without_spans(text: str) -> str:
     """The text with the spans of SPEC 5.1 (a) to (e) replaced; equal for two texts that differ in nothing else."""
     folded = _folded(text)

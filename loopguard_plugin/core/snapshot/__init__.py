@@ -28,7 +28,7 @@ from .writing import write
 __all__ = ["VERSION", "dump", "load"]
 
 MARK: Final = b"loopguard"
-VERSION: Final = 1  # raised whenever a row, or what stands in it, changes
+VERSION: Final = 2  # raised whenever a row, or what stands in it, changes
 _AT: Final = len(MARK) + 1
 _BODY: Final = _AT + 16
 

@@ -14,7 +14,9 @@ from ..record import Record
 from ..repeated_errors import RepeatedErrors
 from ..run import Run
 from ..sessions import PARKED_SECONDS, Session, Sessions
+from ..streaks.error_cascade import ErrorCascade
 from ..streaks.since import Since
+from ..streaks.stagnation import Stagnation
 from .rows import (
     BatchRow,
     CallRow,
@@ -30,6 +32,7 @@ from .rows import (
     SettlementRow,
     SlotRow,
     Snapshot,
+    StagnationRow,
     WindowRow,
 )
 
@@ -137,7 +140,7 @@ class _SessionReader:
             its = self._slot_rows[at]
             self._slots[at] = slot = batch.add(self._texts[its.call_id], its.index, self._call(its.call))
             self._fill(slot, its)
-        batch.running, batch.admitted, batch.raised = row.running, row.admitted, row.raised
+        batch.running, batch.admitted, batch.raised, batch.news = row.running, row.admitted, row.raised, row.news
         batch.arrivals = [self._records[at] for at in row.arrivals]
         batch.foreign = None if row.foreign is None else [self._records[at] for at in row.foreign]
         batch.refusal = self._refusal(row.refusal)
@@ -165,14 +168,14 @@ class _SessionReader:
         slot.ignored, slot.armed_at = row.ignored, row.armed_at
 
     def _call(self, row: CallRow) -> Call:
-        key, tool, shown, kind, rule, paths = row
+        key, tool, shown, kind, rule, paths, similar = row
         ignore = tuple(tuple(self._texts[at] for at in path) for path in paths)
-        plain = is_plain(rule, ignore)
-        return Call(self._digests[key], self._texts[tool], self._texts[shown], kind, rule, ignore, plain)
+        plain = is_plain(rule, ignore, similar)
+        return Call(self._digests[key], self._texts[tool], self._texts[shown], kind, rule, ignore, similar, plain)
 
     def _settlement(self, row: SettlementRow) -> Settlement:
         outcome, failure, text = self._maybe(row.outcome), self._maybe(row.failure), self._text(row.error_text)
-        return Settlement(row.status, outcome, failure, row.unknown_tool, row.unchanged, text)
+        return Settlement(row.status, outcome, failure, row.unknown_tool, row.unchanged, text, row.exec_failure)
 
     def _refusal(self, row: RefusalRow | None) -> Refusal | None:
         if row is None:
@@ -187,10 +190,14 @@ class _SessionReader:
         return Ending(code, detector, count, self._texts[tool], self._texts[call_id], self._texts[message])
 
     def _note(self, row: NoteRow | None) -> Note | None:
-        return None if row is None else Note(self._texts[row[0]], row[1], row[2])
+        return None if row is None else Note(self._texts[row[0]], *row[1:])
 
     def _loop(self, row: LoopRow | None) -> Loop | None:
-        return None if row is None else Loop(row[0], row[1], row[2], self._key(row[3]))
+        if row is None:
+            return None
+        level, detector, count, key, same, outcome, tools, responses = row
+        named = tuple(self._texts[tool] for tool in tools)
+        return Loop(level, detector, count, self._key(key), same, self._maybe(outcome), named, responses)
 
     def _errors(self, row: ErrorsRow) -> RepeatedErrors:
         count, key, outcome, text = row
@@ -208,6 +215,7 @@ class _SessionReader:
         if row.window > min(row.size, len(self._records)) or (row.since or 0) > row.window:
             raise ValueError("a history of more calls than there are")
         history = History(row.size)
+        history.cascades = row.cascades
         window = self._records[: row.window]
         for record in window:
             history.add(record)
@@ -215,8 +223,17 @@ class _SessionReader:
         if history._since is not None:
             for record in window[row.window - (row.since or 0) :]:
                 history._since.add(record.key)
-        history.widen(error_cascade=row.cascade is not None)
-        if row.cascade is not None and history.cascade is not None:
-            history.cascade._units = row.cascade[0]
-            history.cascade._tools = {self._texts[tool] for tool in row.cascade[1]}
+        history.switch(stagnation=row.stagnation is not None, error_cascade=row.cascades)
+        if row.stagnation is not None and history.stagnation is not None:
+            self._stagnation(row.stagnation, history.stagnation)
+        if row.cascade is not None:
+            cascade = history.cascade = history.cascade or ErrorCascade()
+            tools = [self._texts[tool] for tool in row.cascade.tools]
+            cascade.restore(row.cascade.row, tools, [self._digests[key] for key in row.cascade.calls])
+        history.end_response((), ())
         return history
+
+    def _stagnation(self, row: StagnationRow, stagnation: Stagnation) -> None:
+        stagnation.remembered = {self._digests[key]: self._digests[outcome] for key, outcome in row.remembered}
+        stagnation.count = row.count
+        stagnation.stale = {self._digests[key]: self._texts[tool] for key, tool in row.stale} or None

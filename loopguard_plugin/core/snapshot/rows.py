@@ -18,6 +18,7 @@ from ..batch import State
 from ..observe import CallKind
 from ..outcomes.rules import Rule
 from ..precedence import Level
+from ..streaks.stagnation import NAMED, REMEMBERED
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Text: TypeAlias = Annotated[int, Meta(ge=0)]  # a place in the session's table of texts
@@ -28,11 +29,12 @@ KeyRow: TypeAlias = tuple[bytes | Digest | None, ...]  # a warning key: names as
 BucketRow: TypeAlias = tuple[Text | None, KeyRow, int]  # run id, warning key, bucket
 RecordRow: TypeAlias = tuple[Digest, Text, Digest | None, Digest | None, Count]  # key, tool, outcome, failure, marks
 PathRow: TypeAlias = tuple[Text, ...]
-CallRow: TypeAlias = tuple[Digest, Text, Text, CallKind, Rule, tuple[PathRow, ...]]  # as observe.Call
+CallRow: TypeAlias = tuple[Digest, Text, Text, CallKind, Rule, tuple[PathRow, ...], bool]  # as observe.Call
 RefusalRow: TypeAlias = tuple[Detector, int, Text, bool]  # detector, count, reason, terminal
 EndingRow: TypeAlias = tuple[Code, Detector, int, Text, Text, Text]  # code, detector, count, tool, call id, message
-NoteRow: TypeAlias = tuple[Text, Detector, int]  # text, detector, count
-LoopRow: TypeAlias = tuple[Level, Detector, int, KeyRow]  # level, detector, count, key
+NoteRow: TypeAlias = tuple[Text, Detector, int, bool]  # text, detector, count, quotes
+# level, detector, count, key, same, outcome, tools, row
+LoopRow: TypeAlias = tuple[Level, Detector, int, KeyRow, bool, Digest | None, tuple[Text, ...], bool]
 ErrorsRow: TypeAlias = tuple[Count, Digest, Digest | None, Text]  # count, key, outcome, text
 MemoryRow: TypeAlias = list[tuple[Text | None, At]]  # batch id, slot
 
@@ -46,6 +48,7 @@ class SettlementRow(Struct, frozen=True, array_like=True, gc=False):
     unknown_tool: bool
     unchanged: bool
     error_text: Text | None
+    exec_failure: bool
 
 
 class SlotRow(Struct, frozen=True, array_like=True, gc=False):
@@ -78,6 +81,23 @@ class BatchRow(Struct, frozen=True, array_like=True, gc=False):
     culprit: Digest | None
     owed: EndingRow | None
     raised: bool
+    news: bool
+
+
+class StagnationRow(Struct, frozen=True, array_like=True, gc=False):
+    """What a run remembers of its latest different calls, and the stale responses with their calls and tools."""
+
+    remembered: Annotated[list[tuple[Digest, Digest]], Meta(max_length=REMEMBERED)]
+    count: Count
+    stale: Annotated[list[tuple[Digest, Text]], Meta(max_length=NAMED)]
+
+
+class CascadeRow(Struct, frozen=True, array_like=True, gc=False):
+    """The responses in a row that failed, with their tools and calls, as far as these are kept."""
+
+    row: Count
+    tools: list[Text]
+    calls: list[Digest]
 
 
 class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
@@ -89,7 +109,9 @@ class HistoryRow(Struct, frozen=True, array_like=True, gc=False):
     size: Annotated[int, Meta(ge=1)]
     window: Count
     since: Count | None
-    cascade: tuple[Count, list[Text]] | None
+    stagnation: StagnationRow | None
+    cascades: bool
+    cascade: CascadeRow | None
 
 
 class WindowRow(Struct, frozen=True, array_like=True, gc=False):

@@ -14,10 +14,13 @@ from ..record import Record
 from ..repeated_errors import RepeatedErrors
 from ..run import Name, Run
 from ..sessions import Session, Sessions
+from ..streaks.error_cascade import ErrorCascade
+from ..streaks.stagnation import Stagnation
 from .rows import (
     BatchRow,
     BucketRow,
     CallRow,
+    CascadeRow,
     EndingRow,
     ErrorsRow,
     HistoryRow,
@@ -32,6 +35,7 @@ from .rows import (
     SettlementRow,
     SlotRow,
     Snapshot,
+    StagnationRow,
     WindowRow,
 )
 
@@ -151,6 +155,7 @@ class _SessionWriter:
             culprit=self._maybe(batch.culprit),
             owed=self._ending(batch.owed),
             raised=batch.raised,
+            news=batch.news,
         )
 
     def _memory(self, memory: dict[Name, Slot]) -> MemoryRow:
@@ -181,7 +186,8 @@ class _SessionWriter:
 
     def _call(self, call: Call) -> CallRow:
         ignore = tuple(tuple(self._text(key) for key in path) for path in call.ignore)
-        return self._digest(call.key), self._text(call.tool), self._text(call.shown), call.kind, call.rule, ignore
+        tool, shown = self._text(call.tool), self._text(call.shown)
+        return self._digest(call.key), tool, shown, call.kind, call.rule, ignore, call.similar
 
     def _settlement(self, settlement: Settlement) -> SettlementRow:
         return SettlementRow(
@@ -191,6 +197,7 @@ class _SessionWriter:
             unknown_tool=settlement.unknown_tool,
             unchanged=settlement.unchanged,
             error_text=None if settlement.error_text is None else self._text(settlement.error_text),
+            exec_failure=settlement.exec_failure,
         )
 
     def _refusal(self, one: Refusal | None) -> RefusalRow | None:
@@ -203,10 +210,13 @@ class _SessionWriter:
         return one.code, one.detector, one.count, tool, call_id, message
 
     def _note(self, one: Note | None) -> NoteRow | None:
-        return None if one is None else (self._text(one.text), one.detector, one.count)
+        return None if one is None else (self._text(one.text), one.detector, one.count, one.quotes)
 
     def _loop(self, one: Loop | None) -> LoopRow | None:
-        return None if one is None else (one.level, one.detector, one.count, self._key(one.key))
+        if one is None:
+            return None
+        outcome, tools = self._maybe(one.outcome), tuple(self._text(tool) for tool in one.tools)
+        return one.level, one.detector, one.count, self._key(one.key), one.same, outcome, tools, one.row
 
     def _errors(self, errors: RepeatedErrors | None) -> ErrorsRow | None:
         if errors is None:
@@ -225,10 +235,23 @@ class _SessionWriter:
         )
 
     def _history(self, history: History) -> HistoryRow:
-        tools = [] if history.cascade is None else [self._text(tool) for tool in sorted(history.cascade._tools)]
         return HistoryRow(
             size=_bounded(history.size),
             window=len(history.records),
             since=None if history._since is None else history._since.calls,
-            cascade=None if history.cascade is None else (history.cascade._units, tools),
+            stagnation=None if history.stagnation is None else self._stagnation(history.stagnation, history),
+            cascades=history.cascades,
+            cascade=None if history.cascade is None else self._cascade(history.cascade),
         )
+
+    def _stagnation(self, stagnation: Stagnation, history: History) -> StagnationRow:
+        stagnation.index(history.records)
+        return StagnationRow(
+            remembered=[(self._digest(key), self._digest(outcome)) for key, outcome in stagnation.remembered.items()],
+            count=stagnation.count,
+            stale=[(self._digest(key), self._text(tool)) for key, tool in (stagnation.stale or {}).items()],
+        )
+
+    def _cascade(self, cascade: ErrorCascade) -> CascadeRow:
+        row, tools, calls = cascade.state()
+        return CascadeRow(row, [self._text(tool) for tool in tools], [self._digest(key) for key in calls])

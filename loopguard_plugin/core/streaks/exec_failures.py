@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..record import REJECTED, VETO, Record
+from ..record import EXEC_FAILURE, REJECTED, VETO, Record
 
 
 class ExecFailures:
@@ -26,7 +26,7 @@ class ExecFailures:
         elif record.marks & VETO:
             if records:
                 records.append(record)
-        elif record.failure is not None:
+        elif record.marks & EXEC_FAILURE:
             if records and records[0].failure != record.failure:
                 records.clear()
             records.append(record)

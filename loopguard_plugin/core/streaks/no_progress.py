@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from ..record import FAILED, VETO, Record
+from ..record import FAILED, VETO, Record, compared
 
 SHORT: Final = 16  # records that are kept in a list
 
@@ -14,24 +14,25 @@ class NoProgress:
     """The window's records of one call, and how many of the latest share one outcome.
 
     ``count`` is the streak: the newest equal outcomes and the vetoes that are newer than the oldest of them; with no
-    outcome in the window, all vetoes. ``outcome`` is the shared one; ``failing``: it is a failure. The
-    first ``_before`` records stand before the oldest outcome that counts.
+    outcome in the window, all vetoes. ``outcome`` is the shared one, of failures their identity; ``failing``: it is a
+    failure. The first ``_before`` records stand before the oldest outcome that counts.
     """
 
     __slots__ = ("_before", "count", "failing", "outcome", "records")
 
     def __init__(self, first: Record) -> None:
         self.records: list[Record] | deque[Record] = [first]  # a deque takes longer to make than a few records to move
-        self.outcome = first.outcome
+        self.outcome = compared(first)
         self.count = 1 if self.outcome is not None or first.marks & VETO else 0
         self.failing = self.outcome is not None and (first.failure is not None or first.marks & FAILED != 0)
         self._before = 0
 
     def add(self, record: Record) -> None:
         """The newest record of this call."""
-        if record.outcome is not None:
-            if record.outcome != self.outcome:
-                self.outcome = record.outcome
+        outcome = compared(record)
+        if outcome is not None:
+            if outcome != self.outcome:
+                self.outcome = outcome
                 self.failing = record.failure is not None or record.marks & FAILED != 0
                 self._before = len(self.records)
                 self.count = 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..record import VETO, Record
+from ..record import VETO, Record, compared
 
 
 class Alternation(Struct, frozen=True, gc=False):
@@ -41,9 +41,10 @@ class Side:
         self.last: int | None = None
 
     def add(self, record: Record) -> None:
-        if record.outcome is not None:
-            self.equal = self.equal + 1 if record.outcome == self.last else 1
-            self.last = record.outcome
+        outcome = compared(record)
+        if outcome is not None:
+            self.equal = self.equal + 1 if outcome == self.last else 1
+            self.last = outcome
             self.outcomes += 1
         elif not record.marks & VETO:
             self.missing += 1
