@@ -97,15 +97,18 @@ def test_check_config_of_single_tools(tmp_path: Path, capsys: pytest.CaptureFixt
     path = tmp_path / "gateway.json5"
     path.write_text(
         """{ plugins: { entries: { loopguard: { config: {
-             mode: "observe", limits: { callsPerRun: 500 }, detectors: { cycle: true },
-             tools: { "browser_*": { exempt: ["global_circuit_breaker"] }, fetch: { identity: ["url"], mutates: true } }
+             mode: "observe", limits: { callsPerRun: 500 }, detectors: { stagnation: false },
+             repeatedErrors: "similar", tools: { ci_status: { similar: true }, "browser_*": { exempt: ["global_circuit_breaker"] }, fetch: { identity: ["url"], mutates: true } }
            } } } } }"""
     )
     assert main(["check-config", str(path)]) == 0
     text = capsys.readouterr().out
     assert "observe mode" in text
     assert "limits.callsPerRun             500" in text
-    assert "detectors.cycle                on" in text
+    assert "detectors.stagnation           off" in text
+    assert "detectors.errorCascade         on" in text
+    assert "repeatedErrors                 similar" in text
+    assert "tools.ci_status                results compared without times, durations and ids" in text
     assert "tools.browser_*                exempt from global_circuit_breaker" in text
     assert "tools.fetch                    identified by url, mutates" in text
     assert "to be aware of:" in text

@@ -137,7 +137,43 @@ def test_setting_what_holds_already_writes_nothing(file: Path, capsys: pytest.Ca
         ),
         (
             ("set", f"{PLUGIN}.tools.x.exempt", "cycle"),
-            f'{{file}}: {PLUGIN}.tools.x.exempt: expected a list, found "cycle" (string) (did you mean ["cycle"]?)',
+            f'{{file}}: {PLUGIN}.tools.x.exempt: expected a list, found "cycle" (string) (did you mean ["stagnation"]?)',
+        ),
+        (
+            ("set", f"{PLUGIN}.tools.x.exempt", '["cycle"]'),
+            f"{{file}}: {PLUGIN}.tools.x.exempt[0]: an older word, replaced by stagnation",
+        ),
+        (
+            ("set", f"{PLUGIN}.detectors", "{ cycle: true }"),
+            f"{{file}}: {PLUGIN}.detectors.cycle: an older key, replaced by stagnation",
+        ),
+        (
+            ("set", f"{PLUGIN}.detectors.cycle", "true"),
+            f"{PLUGIN}.detectors.cycle: not a setting of loopguard any more, replaced by {PLUGIN}.detectors.stagnation",
+        ),
+        (
+            ("set", f"{PLUGIN}.agents.a.detectors.cycle", "true"),
+            f"{PLUGIN}.agents.a.detectors.cycle: not a setting of loopguard any more, replaced by "
+            f"{PLUGIN}.agents.a.detectors.stagnation",
+        ),
+        (
+            ("get", "tools.loopDetection.repeatThreshold"),
+            "tools.loopDetection.repeatThreshold: not a setting of loopguard any more, replaced by "
+            "tools.loopDetection.warningThreshold",
+        ),
+        (
+            ("set", "tools.loopDetection.detectors.stagnation", "true"),
+            "tools.loopDetection.detectors.stagnation: not a setting of loopguard (did you mean "
+            f"{PLUGIN}.detectors.stagnation?)",
+        ),
+        (
+            ("set", f"{PLUGIN}.agents.a.warningThreshold", "4"),
+            f"{PLUGIN}.agents.a.warningThreshold: not a setting of loopguard (did you mean "
+            "agents.entries.a.tools.loopDetection.warningThreshold?)",
+        ),
+        (
+            ("set", "tools.loopDetecton", "{ enabled: true }"),
+            "tools.loopDetecton: not a setting of loopguard (did you mean tools.loopDetection?)",
         ),
         (
             ("set", "tools.loopDetection.enable", "true"),
@@ -421,7 +457,10 @@ def test_what_is_no_path_is_refused(text: str) -> None:
         (f"{PLUGIN}.tools.x.errorRetries", 2),
         (ENABLED, None),
         (f"agents.entries.a.{ENABLED.replace('enabled', 'historySize')}", None),
-        (f"{PLUGIN}.agents.a.detectors.cycle", None),
+        (f"{PLUGIN}.repeatedErrors", "exact"),
+        (f"{PLUGIN}.detectors.stagnation", True),
+        (f"{PLUGIN}.tools.x.similar", False),
+        (f"{PLUGIN}.agents.a.detectors.stagnation", None),
     ],
 )
 def test_defaults_are_those_of_the_schema(path: str, default: object) -> None:

@@ -420,8 +420,8 @@ MISTAKES = [
     (
         own(detectors={"pingPong": True}),
         "plugins.entries.loopguard.config.detectors.pingPong",
-        "expected one of argumentChurn, cycle, errorCascade",
-        None,
+        "unknown key here; it belongs at tools.loopDetection.detectors.pingPong",
+        "tools.loopDetection.detectors.pingPong",
     ),
     (
         own(tools={"notify_*": {"kind": "sends"}}),
