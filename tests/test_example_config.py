@@ -52,6 +52,7 @@ def test_what_is_commented_out_can_be_commented_in() -> None:
     assert settings.default_agent == "main"
     assert settings.resolve("safe-runner").warning == 8
     assert settings.resolve("older-form").rolling
+    assert settings.resolve().policy("job_status") == ToolPolicy(similar=True)
     assert settings.resolve().policy("notify_me") == ToolPolicy(kind=ToolKind.SEND)
     assert settings.resolve().policy("fetch") == ToolPolicy(identity=(("url",),))
     assert settings.resolve().policy("reserve") == ToolPolicy(error_retries=4)

@@ -464,7 +464,7 @@ def test_what_is_not_ours_is_ignored() -> None:
     """The gateway's own keys may hold anything, next to ours at every level of its objects."""
     config = {
         "channels": [1, {"tools": 3}],
-        "tools": {"exec": "anything", "loopDetectionX": 4},
+        "tools": {"exec": "anything", "loop": 4},
         "agents": {"defaults": 7, "entries": {"a": {"model": None, "tools": {"allow": ["x"]}}, "": {}}, "list": [{}]},
         "plugins": {"enabled": 3, "entries": {"other": 5, "loopguard": None}},
     }

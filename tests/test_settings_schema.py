@@ -34,7 +34,9 @@ GOOD: list[object] = [
     {"plugins": {"entries": {"other": 5, "loopguard": {"config": {"tools": {"x_*": {"kind": "poll"}, "y": None}}}}}},
     {"plugins": {"entries": {"loopguard": {"config": {"toolAliases": {"sh": "exec"}, "idleMinutes": 0.5}}}}},
     own(mode="observe", limits={"callsPerRun": 5, "callsPerTurn": None}, agents={"a": {"mode": "enforce"}, "b": None}),
-    own(repeatedErrors="similar", detectors={"stagnation": False, "errorCascade": None}, tools={"x": {"similar": True}}),
+    own(
+        repeatedErrors="similar", detectors={"stagnation": False, "errorCascade": None}, tools={"x": {"similar": True}}
+    ),
     own(tools={"x": {"exempt": ["stagnation"], "identity": ["a", "b.c"], "ignoreResult": [], "errorRetries": 0}}),
 ]
 BAD: list[object] = [
