@@ -1,7 +1,8 @@
 """Which key was meant: misspelt ones, and those that are written in the wrong one of our two places.
 
 The settings stand under ``tools.loopDetection`` (for all agents, or in an agent's ``tools``) and under
-``plugins.entries.loopguard``. Needed for mistakes alone: nothing of this runs for a file that is right.
+``plugins.entries.loopguard``. All of this is about keys that we do not know; of a file that is right, these are the
+gateway's own.
 """
 
 from __future__ import annotations
@@ -74,8 +75,7 @@ def misspelt_key(key: object, info: inspect.StructType) -> str | None:
 
 def misspelt_part(key: object, info: inspect.StructType) -> str | None:
     """The key of the gateway's object that is ours to the last key, where ``key`` is one edit away from it."""
-    ours = (field.encode_name for field in info.fields if (inner := _object_in(field)) and issubclass(inner.cls, Ours))
-    return next((name for name in ours if isinstance(key, str) and one_edit_apart(key, name)), None)
+    return next((name for name in _parts(info.cls) if isinstance(key, str) and one_edit_apart(key, name)), None)
 
 
 def places_of(key: object, path: str) -> list[str]:
@@ -122,6 +122,13 @@ def _object_in(field: inspect.Field) -> inspect.StructType | None:
     kind = field.type.type if isinstance(field.type, inspect.Metadata) else field.type
     options = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
     return next((option for option in options if isinstance(option, inspect.StructType)), None)
+
+
+@functools.cache
+def _parts(cls: type[Struct]) -> tuple[str, ...]:
+    """The keys of a gateway's object under which an object of ours stands."""
+    objects = {field.encode_name: _object_in(field) for field in _struct(cls).fields}
+    return tuple(name for name, inner in objects.items() if inner is not None and issubclass(inner.cls, Ours))
 
 
 @functools.cache
