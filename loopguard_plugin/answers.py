@@ -168,6 +168,12 @@ class RunSummary(Fact, frozen=True, kw_only=True):
     ends: int
 
 
+class AgentsUnnamed(Fact, frozen=True, kw_only=True):
+    """No event has named an agent so far, so the settings of ``agents`` apply to nobody (SPEC 11.2); told once."""
+
+    agents: tuple[str, ...]
+
+
 class EvictionReason(StrEnum):
     """Why a run was forgotten."""
 

@@ -37,7 +37,8 @@ class Problem(Struct, frozen=True):
     """One thing wrong with the settings.
 
     ``path`` is the dotted path of the key (empty for the file as a whole), ``nearest`` the nearest known key where
-    the key is unknown. ``line`` and ``column`` (both from 1) are set where the text itself is not JSON5.
+    the key is unknown; ``told``: ``message`` names it already. ``line`` and ``column`` (both from 1) are set where the
+    text itself is not JSON5.
     """
 
     path: str
@@ -45,11 +46,12 @@ class Problem(Struct, frozen=True):
     nearest: str | None = None
     line: int | None = None
     column: int | None = None
+    told: bool = False
 
     def __str__(self) -> str:
         place = f"line {self.line}, column {self.column}: " if self.line is not None else ""
         path = f"{self.path}: " if self.path else ""
-        hint = f" (did you mean {self.nearest}?)" if self.nearest else ""
+        hint = f" (did you mean {self.nearest}?)" if self.nearest and not self.told else ""
         return f"{place}{path}{self.message}{hint}"
 
 

@@ -10,6 +10,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from .answers import (
+    AgentsUnnamed,
     BatchBlocked,
     CallsUnsettled,
     Code,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .settings import ResolvedSettings, Settings
 
 _LONGEST_NAME: Final = 80
+_MOST_NAMES: Final = 3
 _ON: Final = {True: "on", False: "off"}
 _OFF: Final = "is off (plugins.entries.loopguard.enabled: false): every event passes"
 # The fields of ResolvedSettings, by the names that an operator knows them under.
@@ -181,6 +183,17 @@ def _(fact: CallsUnsettled) -> Line:
 def _(fact: RunSummary) -> Line:
     said = f"notes={fact.notes} blocks={fact.blocks} ends={fact.ends}"
     return Line("INFO", f"run over, observe mode would have given: {said} ({_where(fact)})")
+
+
+@line.register
+def _(fact: AgentsUnnamed) -> Line:
+    shown, more = map(plain, fact.agents[:_MOST_NAMES]), len(fact.agents) - _MOST_NAMES
+    agents = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    text = (
+        f"loopguard per-agent settings not in use: no event so far has an agent_id, so the settings for all agents "
+        f"apply, not those of {agents} ({_where(fact)})"
+    )
+    return Line("WARNING", text)
 
 
 @line.register

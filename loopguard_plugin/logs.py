@@ -25,12 +25,12 @@ from . import log_lines
 from .log_lines import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from loguru import Message, Record
 
     from .answers import Fact
-    from .errors import EventError, SettingsError
+    from .errors import EventError, Problem, SettingsError
     from .settings import Adjustment, Notice, Settings
 
 PACKAGE: Final = "loopguard_plugin"  # the name under which loguru knows our lines
@@ -57,20 +57,26 @@ _forwards: dict[str, int] = {}
 
 
 def started(settings: Settings) -> None:
-    """The lines at start: which guards are on, and every setting that was adjusted or is weighty, once."""
+    """The lines at start: every setting that was adjusted, is weighty or is not read, once; which guards are on."""
     if settings.plugin_enabled:
         _reminders(settings.adjustments, settings.notices)
+        _strays(settings.unread, settings.unknown_agents)
     _write("INFO", log_lines.ready(settings), event="start")
 
 
 def settings_changed(before: Settings, after: Settings) -> None:
-    """One line that other settings hold now, and which; then what is newly adjusted or weighty among them."""
+    """One line that other settings hold now, and which; then what is newly adjusted, weighty or not read."""
     _write("INFO", log_lines.changed(before, after), event="settings")
     if after.plugin_enabled:
         told = {*before.adjustments, *before.notices} if before.plugin_enabled else set()
         _reminders(
             [adjustment for adjustment in after.adjustments if adjustment not in told],
             [notice for notice in after.notices if notice not in told],
+        )
+        strays = {*before.unread, *before.unknown_agents} if before.plugin_enabled else set()
+        _strays(
+            [problem for problem in after.unread if problem not in strays],
+            [problem for problem in after.unknown_agents if problem not in strays],
         )
 
 
@@ -108,6 +114,16 @@ def _reminders(adjustments: Iterable[Adjustment], notices: Iterable[Notice]) -> 
         _write("WARNING", f"loopguard setting adjusted: {_adjusted(adjustment)}", event="settings")
     for notice in notices:
         _write("WARNING", f"loopguard setting in force: {notice.path}: {notice.what}", event="settings")
+
+
+def _strays(unread: Sequence[Problem], unknown_agents: Sequence[Problem]) -> None:
+    """Settings that look like ours where nothing reads them, and those of agents that the file does not have."""
+    for problems, what in ((unread, "setting not read"), (unknown_agents, "settings of an unknown agent")):
+        for problem in problems[:_MOST_PROBLEMS]:
+            _write("WARNING", f"loopguard {what}: {plain(str(problem), _LONGEST_PROBLEM)}", event="settings")
+        if len(problems) > _MOST_PROBLEMS:
+            more = len(problems) - _MOST_PROBLEMS
+            _write("WARNING", f"loopguard {what}: {more} more like it in the file", event="settings")
 
 
 def _adjusted(adjustment: Adjustment) -> str:

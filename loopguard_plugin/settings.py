@@ -13,14 +13,15 @@ document it; a difference between the two is reported as an adjustment.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import structs
 
 from .errors import Problem, SettingsError
 from .settings_layers import Adjustment, Notice
-from .settings_model import AgentEntry, Agents, ListedAgent, LoopDetection, Tools
+from .settings_model import AgentEntry, Agents, ListedAgent, LoopDetection
 from .settings_paths import at
-from .settings_plugin import AgentSettings, Mode, PluginConfig, Plugins, ToolKind
+from .settings_plugin import AgentSettings, ConfigFile, Mode, PluginConfig, Plugins, ToolKind
 from .settings_policies import ToolPolicy
 from .settings_resolved import (
     LOOP_DETECTION,
@@ -42,17 +43,21 @@ __all__ = [
     "parse_settings",
 ]
 
+_MOST = 20  # unknown agents for which a near name is looked for: each is held against every known one
 
-class Settings(Struct, frozen=True, rename="camel", dict=True):
+
+class Settings(ConfigFile, frozen=True, rename="camel", dict=True):
     """A config file's parts that are ours, checked. Without arguments: all defaults, ``enabled`` unset.
 
     Most people get one from :func:`parse_settings` or from a file. Built in Python, it is checked all the same:
     raises :class:`SettingsError`.
+
+    ``unread`` lists the keys of the file that are one edit away from ours in an object of the gateway's: an entry of
+    ``plugins.entries``, a key of ``tools`` or of an agent's ``tools``. The file is the gateway's and may hold them, so
+    the guard starts, and says so in the log; ``loopguard check-config`` refuses them.
     """
 
-    tools: Tools | None = None
-    agents: Agents | None = None
-    plugins: Plugins | None = None
+    unread: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
         if any(part is not None for part in (self.tools, self.agents, self.plugins)):
@@ -102,6 +107,28 @@ class Settings(Struct, frozen=True, rename="camel", dict=True):
     def notices(self) -> tuple[Notice, ...]:
         """What an operator is to be reminded of at start, each once."""
         return tuple(dict.fromkeys(each for resolved in self._every for each in resolved.notices))
+
+    @property
+    def unknown_agents(self) -> tuple[Problem, ...]:
+        """The agents under ``config.agents`` that neither ``agents.entries`` nor ``agents.list`` has.
+
+        Empty where ``agents`` names no agent at all: then the gateway knows its agents from elsewhere, and no name can
+        be called wrong. The settings of such an agent hold all the same for events that name it.
+        """
+        known = dict.fromkeys(name for name, _, _ in self._agents())
+        given = {name.strip(): name for name, agent in (self._config.agents or {}).items() if agent is not None}
+        unknown = [name for trimmed, name in given.items() if trimmed not in known] if known else []
+        what = "neither agents.entries nor agents.list has an agent of this name"
+        return tuple(
+            Problem(at(f"{PLUGIN_CONFIG}.agents", name), what, nearest=_meant(name, known) if place < _MOST else None)
+            for place, name in enumerate(unknown)
+        )
+
+    @functools.cached_property
+    def own_agents(self) -> tuple[str, ...]:
+        """The agents for whom something else holds than for those that the file does not name."""
+        usual = _what_holds(self._resolved_globally)
+        return tuple(name for name in self.agent_ids if _what_holds(self.resolve(name)) != usual)
 
     @property
     def _every(self) -> tuple[ResolvedSettings, ...]:
@@ -156,6 +183,17 @@ class Settings(Struct, frozen=True, rename="camel", dict=True):
         return found
 
 
+def _what_holds(resolved: ResolvedSettings) -> ResolvedSettings:
+    """The settings without what is to be told about them."""
+    return structs.replace(resolved, adjustments=(), notices=())
+
+
+def _meant(name: str, known: Iterable[str]) -> str | None:
+    from .settings_names import one_edit_apart  # for mistakes alone
+
+    return next((one for one in known if one_edit_apart(name, one)), None)
+
+
 def parse_settings(obj: object) -> Settings:
     """Settings from a decoded config file (JSON objects as mappings); all that is not ours in it is ignored.
 
@@ -166,14 +204,16 @@ def parse_settings(obj: object) -> Settings:
 
 
 def _check(obj: object) -> dict[str, object]:
-    from .settings_reader import read_fields  # 15 ms with all that it needs; the defaults do not need it
+    from .settings_reader import Findings, read_fields  # 15 ms with all that it needs; the defaults do not need it
 
-    problems: list[Problem] = []
-    fields = read_fields(Settings, obj, problems)
-    if not problems:
-        problems += _crossed(fields)
-    if problems:
-        raise SettingsError(tuple(problems))
+    found = Findings()
+    fields = read_fields(ConfigFile, obj, found)
+    if not found.problems:
+        found.problems += _crossed(fields)
+    if found.problems:
+        raise SettingsError((*found.problems, *found.unread))
+    if found.unread:
+        fields["unread"] = tuple(found.unread)
     return fields
 
 

@@ -8,9 +8,21 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from .settings_model import Around, Count, Detectors, Dotted, LoopDetection, Minutes, Name, Ours, Whole
+from .settings_model import (
+    Agents,
+    Around,
+    Count,
+    Detectors,
+    Dotted,
+    LoopDetection,
+    Minutes,
+    Name,
+    Ours,
+    Tools,
+    Whole,
+)
 
 
 class Mode(StrEnum):
@@ -141,15 +153,16 @@ class ToolSettings(Ours, frozen=True):
         tuple[Dotted, ...] | None,
         Meta(
             title="Ignored parts of the result",
-            description="Dotted paths of what differs each time without being progress: a time, a request id.",
+            description="Dotted paths of what differs each time without being progress: a time, a request id. "
+            "They count inside an error that is an object too.",
         ),
     ] = None
     similar: Annotated[
         bool | None,
         Meta(
             title="Similar results",
-            description="true: results of this tool, successes too, are compared without times, durations, attempts "
-            "and ids: for a status that shows how long it has run.",
+            description="true: results of this tool, successes too, are compared without times, durations, attempts, "
+            "ids and addresses: for a status that shows how long it has run.",
             extra_json_schema={"default": False},
         ),
     ] = None
@@ -157,7 +170,8 @@ class ToolSettings(Ours, frozen=True):
         bool | None,
         Meta(
             title="Mutates",
-            description="true: a success of this tool makes other calls new attempts (edit, test, edit, test).",
+            description="true: a success of this tool makes other calls new attempts (edit, test, edit, test). "
+            "Stagnation counts on: the same edit with the same outcome is nothing new.",
             extra_json_schema={"default": False},
         ),
     ] = None
@@ -214,7 +228,8 @@ class PluginConfig(Ours, frozen=True):
         Meta(
             title="Repeated errors",
             description="What repeated tool errors and the post-compaction guard compare failures by. exact: the whole "
-            "error. similar: without times, durations, attempts, ids and addresses.",
+            "error. similar: without times, durations, attempts, ids and addresses. The rolling detectors always "
+            "compare failures as similar does.",
             extra_json_schema={"default": str(RepeatedErrors.EXACT)},
         ),
     ] = None
@@ -289,6 +304,14 @@ class Plugins(Around, frozen=True):
     entries: PluginEntries | None = None
 
 
+class ConfigFile(Struct, frozen=True, rename="camel", dict=True):
+    """A gateway's config file, of which three parts hold settings of ours."""
+
+    tools: Tools | None = None
+    agents: Agents | None = None
+    plugins: Plugins | None = None
+
+
 # Keys of the first form of tools.loopDetection that gateways documented, former keys of this plugin, and what takes
 # their place (None: nothing).
 # Repeated failures have a guard of their own, which no key switches (SPEC 4).
@@ -298,6 +321,7 @@ FORMER_KEYS: Mapping[type, Mapping[str, str | None]] = {
         "repeatedFailure": None,
         "knownPollLoop": "knownPollNoProgress",
         "repeatingNoProgress": "genericRepeat",
+        "cycle": "plugins.entries.loopguard.config.detectors.stagnation",
     },
     PluginDetectors: {"cycle": "stagnation"},
 }

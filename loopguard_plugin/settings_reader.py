@@ -9,17 +9,17 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from msgspec import Struct, inspect
 
 from .errors import Problem
 from .settings_model import DOTTED, NOT_BLANK
+from .settings_names import misspelt_key, misspelt_part, nearest, nearest_key, one_edit_apart, places_of
 from .settings_paths import at, shown
 from .settings_plugin import FORMER_KEYS, FORMER_WORDS
 
-Problems: TypeAlias = list[Problem]
 Number: TypeAlias = inspect.IntType | inspect.FloatType
 
 _EXPECTED = {
@@ -27,16 +27,29 @@ _EXPECTED = {
     NOT_BLANK: "a string that is not blank",
     DOTTED: "a name, or names with a dot between each two (meta.requestId)",
 }
-_LONGEST_FOLDED = 60
 
 
-def read_fields(cls: type[Struct], value: object, problems: Problems) -> dict[str, object]:
+class Findings:
+    """What is wrong with a file: ``problems`` make it useless, ``unread`` keys are the gateway's, so it may have them.
+
+    An unread key stands in an object of the gateway's and is one edit away from ours: nobody would read what is under
+    it.
+    """
+
+    __slots__ = ("problems", "unread")
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.unread: list[Problem] = []
+
+
+def read_fields(cls: type[Struct], value: object, found: Findings) -> dict[str, object]:
     """The fields of ``cls`` in an object of a config file, by their Python names; unset ones are left out.
 
     ``value`` may be an instance of ``cls`` too, whose fields are then checked as if they had been read. What is wrong
-    is added to ``problems``; the fields are of use only if nothing was.
+    is added to ``found``; the fields are of use only if there were no problems.
     """
-    return _fields(_struct(cls), value, "", problems)
+    return _fields(_struct(cls), value, "", found)
 
 
 @functools.cache
@@ -44,81 +57,99 @@ def _struct(cls: type[Struct]) -> inspect.StructType:
     return cast(inspect.StructType, inspect.type_info(cls))
 
 
-def _fields(info: inspect.StructType, value: object, path: str, problems: Problems) -> dict[str, object]:
+def _fields(info: inspect.StructType, value: object, path: str, found: Findings) -> dict[str, object]:
     if isinstance(value, info.cls):
         value = {field.encode_name: getattr(value, field.name) for field in info.fields}
     if not isinstance(value, Mapping):
-        problems.append(Problem(path, f"expected an object, found {shown(value)}"))
+        found.problems.append(Problem(path, f"expected an object, found {shown(value)}"))
         return {}
     known = {field.encode_name: field for field in info.fields}
-    found: dict[str, object] = {}
+    read: dict[str, object] = {}
     for key, inner in value.items():
         here = at(path, key)
         field = known.get(key) if isinstance(key, str) else None
         if field is not None:
-            found[field.name] = _value(field.type, inner, here, problems)
+            read[field.name] = _value(field.type, inner, here, found)
         elif info.forbid_unknown_fields:
-            problems.append(_unknown(here, key, info))
-    return found
+            found.problems.append(_unknown(path, key, info))
+        elif inner is not None and (meant := misspelt_part(key, info)):
+            found.unread.append(Problem(here, "loopguard does not read this key", nearest=meant))
+    return read
 
 
 def _unknown(path: str, key: object, info: inspect.StructType) -> Problem:
-    former = FORMER_KEYS.get(info.cls, {})
+    """A key that the object at ``path`` does not have; it is ours, so nobody else reads it."""
+    here, former = at(path, key), FORMER_KEYS.get(info.cls, {})
     if isinstance(key, str) and key in former:
         now = former[key]
         what = f"an older key, replaced by {now}" if now else "an older key, of no use any more: remove it"
-        return Problem(path, what, nearest=now)
+        return Problem(here, what, nearest=now, told=True)
+    meant = misspelt_key(key, info) or next(
+        (now for old, now in former.items() if isinstance(key, str) and one_edit_apart(key, old)), None
+    )
+    places = [] if meant else places_of(key, path)
+    if places:
+        return Problem(here, f"unknown key here; it belongs at {' or '.join(places)}", nearest=places[0], told=True)
     names = ", ".join(sorted(field.encode_name for field in info.fields))
-    return Problem(path, f"unknown key, expected one of {names}", nearest=_nearest_key(key, info))
+    return Problem(here, f"unknown key, expected one of {names}", nearest=meant or nearest_key(key, info))
 
 
-def _value(kind: inspect.Type, value: object, path: str, problems: Problems, default: object = None) -> object:
+def _value(kind: inspect.Type, value: object, path: str, found: Findings, default: object = None) -> object:
     """``value`` as ``kind``; None where it is unset or wrong."""
     if isinstance(kind, inspect.Metadata):
-        return _value(kind.type, value, path, problems, (kind.extra_json_schema or {}).get("default"))
+        return _value(kind.type, value, path, found, (kind.extra_json_schema or {}).get("default"))
     if isinstance(kind, inspect.UnionType):  # always "something or null"
         if value is None:
             return None
         (kind,) = (option for option in kind.types if not isinstance(option, inspect.NoneType))
     match kind:
         case inspect.StructType():
-            fields = _fields(kind, value, path, problems)
-            return None if problems else kind.cls(**fields)
+            fields = _fields(kind, value, path, found)
+            return None if found.problems else kind.cls(**fields)
         case inspect.DictType():
-            return _dict(kind, value, path, problems)
+            return _dict(kind, value, path, found)
         case inspect.VarTupleType():
-            return _list(kind, value, path, problems)
+            return _list(kind, value, path, found)
         case inspect.AnyType():
             return value
-    checked, expected, nearest = _leaf(kind, value)
+    checked, expected, meant = _leaf(kind, value)
     if checked is None:
         usual = f" (default {shown(default, bare=True)})" if isinstance(default, (bool, int)) else ""
-        problems.append(Problem(path, f"expected {expected}{usual}, found {shown(value)}", nearest=nearest))
+        former = _former(kind, value)
+        what = f"an older word, replaced by {former}" if former else f"expected {expected}{usual}, found {shown(value)}"
+        found.problems.append(Problem(path, what, nearest=meant, told=former is not None))
     return checked
 
 
-def _dict(kind: inspect.DictType, value: object, path: str, problems: Problems) -> dict[str, object] | None:
+def _dict(kind: inspect.DictType, value: object, path: str, found: Findings) -> dict[str, object] | None:
     if not isinstance(value, Mapping):
-        problems.append(Problem(path, f"expected an object, found {shown(value)}"))
+        found.problems.append(Problem(path, f"expected an object, found {shown(value)}"))
         return None
     read: dict[str, object] = {}
     for key, inner in value.items():
         here = at(path, key)
         checked, expected, _ = _leaf(kind.key_type, key)
         if not isinstance(checked, str):
-            problems.append(Problem(here, f"expected {expected} as key, found {shown(key)}"))
+            found.problems.append(Problem(here, f"expected {expected} as key, found {shown(key)}"))
             continue
-        read[checked] = _value(kind.value_type, inner, here, problems)
+        read[checked] = _value(kind.value_type, inner, here, found)
     return read
 
 
-def _list(kind: inspect.VarTupleType, value: object, path: str, problems: Problems) -> tuple[object, ...] | None:
+def _list(kind: inspect.VarTupleType, value: object, path: str, found: Findings) -> tuple[object, ...] | None:
     if not isinstance(value, (list, tuple)):
-        words = isinstance(kind.item_type, (inspect.StrType, inspect.EnumType))
-        alone = f"[{shown(value, bare=True)}]" if words and _leaf(kind.item_type, value)[0] is not None else None
-        problems.append(Problem(path, f"expected a list, found {shown(value)}", nearest=alone))
+        found.problems.append(Problem(path, f"expected a list, found {shown(value)}", nearest=_alone(kind, value)))
         return None
-    return tuple(_value(kind.item_type, inner, f"{path}[{place}]", problems) for place, inner in enumerate(value))
+    return tuple(_value(kind.item_type, inner, f"{path}[{place}]", found) for place, inner in enumerate(value))
+
+
+def _alone(kind: inspect.VarTupleType, value: object) -> str | None:
+    """The list that a single word was probably meant to be."""
+    if not isinstance(kind.item_type, (inspect.StrType, inspect.EnumType)):
+        return None
+    checked, _, meant = _leaf(kind.item_type, value)
+    word = value if checked is not None else meant
+    return None if word is None else f"[{shown(word, bare=True)}]"
 
 
 def _leaf(kind: inspect.Type, value: object) -> tuple[object | None, str, str | None]:
@@ -131,11 +162,17 @@ def _leaf(kind: inspect.Type, value: object) -> tuple[object | None, str, str | 
         case inspect.EnumType():
             words = {str(member.value): member for member in kind.cls}
             known = words.get(value) if isinstance(value, str) else None
-            former = FORMER_WORDS.get(kind.cls, {}).get(value) if isinstance(value, str) else None
-            return known, f"one of {', '.join(words)}", former or _meant(value, words)
+            return known, f"one of {', '.join(words)}", _former(kind, value) or _meant(value, words)
         case inspect.StrType():
             return _string(kind, value)
     raise NotImplementedError(f"settings have no fields of type {kind}")
+
+
+def _former(kind: inspect.Type, value: object) -> str | None:
+    """The word that has taken the place of an older one."""
+    if not isinstance(kind, inspect.EnumType) or not isinstance(value, str):
+        return None
+    return FORMER_WORDS.get(kind.cls, {}).get(value)
 
 
 def _string(kind: inspect.StrType, value: object) -> tuple[str | None, str, str | None]:
@@ -186,36 +223,4 @@ def _meant(value: object, words: Mapping[str, object] | set[str]) -> str | None:
     """The word that a misspelt one was probably meant to be."""
     if not isinstance(value, str):
         return None
-    return _nearest(value.strip().casefold(), words)
-
-
-def _nearest_key(key: object, info: inspect.StructType) -> str | None:
-    """The nearest known key: of this object, or (``detectors.pingPong``) of one inside it."""
-    if not isinstance(key, str):
-        return None
-    names = {_folded(name.rsplit(".", 1)[-1]): name for name in reversed(list(_names(info)))}
-    close = _nearest(_folded(key), names)
-    return None if close is None else names[close]
-
-
-def _nearest(word: str, words: Iterable[str]) -> str | None:
-    import difflib  # for mistakes alone
-
-    return next(iter(difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)), None)
-
-
-def _names(info: inspect.StructType) -> Iterator[str]:
-    """The keys of an object, then those of the objects inside it, as paths."""
-    inner: list[tuple[str, inspect.StructType]] = []
-    for field in info.fields:
-        yield field.encode_name
-        kind = field.type.type if isinstance(field.type, inspect.Metadata) else field.type
-        options = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
-        inner += [(field.encode_name, option) for option in options if isinstance(option, inspect.StructType)]
-    for prefix, struct in inner:
-        yield from (f"{prefix}.{name}" for name in _names(struct))
-
-
-def _folded(key: str) -> str:
-    """``history_size`` and ``HistorySize`` are both near to ``historySize``."""
-    return re.sub(r"[\s_-]", "", key[:_LONGEST_FOLDED]).casefold()
+    return nearest(value.strip().casefold(), words)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import inspect
 
-from .settings import Settings
+from .settings_plugin import ConfigFile
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -25,7 +25,7 @@ def config_schema() -> Schema:
     ``default`` is what an absent key means; an agent's own settings have none, for there the global ones hold.
     ``null`` is accepted as absent everywhere.
     """
-    root = _schema(inspect.type_info(Settings), defaults=True)
+    root = _schema(inspect.type_info(ConfigFile), defaults=True)
     about = {"title": "loopguard", "description": "The settings of loopguard in a gateway's config file."}
     return {"$schema": DIALECT, **root, **about}
 

@@ -97,29 +97,89 @@ def test_check_config_of_single_tools(tmp_path: Path, capsys: pytest.CaptureFixt
     path = tmp_path / "gateway.json5"
     path.write_text(
         """{ plugins: { entries: { loopguard: { config: {
-             mode: "observe", limits: { callsPerRun: 500 }, detectors: { cycle: true },
-             tools: { "browser_*": { exempt: ["global_circuit_breaker"] }, fetch: { identity: ["url"], mutates: true } }
+             mode: "observe", limits: { callsPerRun: 500 }, detectors: { stagnation: false },
+             repeatedErrors: "similar", tools: { ci_status: { similar: true },
+             "browser_*": { exempt: ["global_circuit_breaker"] }, fetch: { identity: ["url"], mutates: true } }
            } } } } }"""
     )
     assert main(["check-config", str(path)]) == 0
     text = capsys.readouterr().out
     assert "observe mode" in text
     assert "limits.callsPerRun             500" in text
-    assert "detectors.cycle                on" in text
+    assert "detectors.stagnation           off" in text
+    assert "detectors.errorCascade         on" in text
+    assert "repeatedErrors                 similar" in text
+    assert "tools.ci_status                results compared without times, durations and ids" in text
     assert "tools.browser_*                exempt from global_circuit_breaker" in text
     assert "tools.fetch                    identified by url, mutates" in text
     assert "to be aware of:" in text
     assert "never stopped by the circuit breaker" in text
 
 
+UNREAD = {
+    "plugins.entries.loopgaurd": "{ plugins: { entries: { loopgaurd: { config: { mode: 'observe' } } } } }",
+    "tools.loopDetectoin": "{ tools: { loopDetectoin: { enabled: true } } }",
+    "agents.entries.ana.tools.loop_detection": "{ agents: { entries: { ana: { tools: { loop_detection: {} } } } } }",
+    "agents.list[1].tools.loopdetection": "{ agents: { list: [{}, { id: 'b', tools: { loopdetection: {} } }] } }",
+}
+
+
+@pytest.mark.parametrize("path", UNREAD)
+def test_check_config_of_settings_that_nothing_reads(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key one edit away from ours gives 2, with its path and the key meant; other commands say it and go on."""
+    file, meant = tmp_path / "gateway.json5", "loopguard" if "plugins" in path else "loopDetection"
+    file.write_text(UNREAD[path])
+    told = f"{file}: {path}: loopguard does not read this key (did you mean {meant}?)\n"
+    assert main(["check-config", str(file)]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", told)
+    assert main(["replay", str(ROOT / "tests" / "data" / "stuck.jsonl"), "--config", str(file)]) == 0
+    assert told in capsys.readouterr().err
+
+
+def test_check_config_of_an_agent_that_the_file_does_not_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The settings of an agent whom no part of the file knows are something to be aware of, with the name meant."""
+    path = tmp_path / "gateway.json5"
+    path.write_text(
+        """{ agents: { entries: { cron: {} } },
+             plugins: { entries: { loopguard: { config: { agents: { crno: { mode: "observe" } } } } } } }"""
+    )
+    assert main(["check-config", str(path)]) == 0
+    assert lines(capsys)[-2:] == [
+        "to be aware of:",
+        "  plugins.entries.loopguard.config.agents.crno: neither agents.entries nor agents.list has an agent of this "
+        "name (did you mean cron?)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "{ plugins: { entries: { loopguard: { config: { detectors: { cycle: true } } } } } }",
+            "replaced by stagnation",
+        ),
+        (
+            "{ plugins: { entries: { loopguard: { config: { agents: { a: { detectors: { cycle: 1 } } } } } } } }",
+            "agents.a.detectors.cycle: an older key, replaced by stagnation",
+        ),
+        (
+            "{ plugins: { entries: { loopguard: { config: { tools: { x: { exempt: ['cycle'] } } } } } } }",
+            "tools.x.exempt[0]: an older word, replaced by stagnation",
+        ),
+        (
+            "{ tools: { loopDetection: { mode: 'observe' } } }",
+            "tools.loopDetection.mode: unknown key here; it belongs at plugins.entries.loopguard.config.mode",
+        ),
         ("{ tools: { loopDetection: { historySise: 3 } } }", "tools.loopDetection.historySise"),
         ("{ tools: \n { loopDetection: [ }", "line 2"),
         (None, "cannot be read"),
     ],
-    ids=["unknown key", "not JSON5", "no such file"],
+    ids=["older key", "of an agent", "older word", "other place", "unknown key", "not JSON5", "no such file"],
 )
 def test_bad_config_exits_2(text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A config that cannot be used gives 2, and the errors with file and place on stderr, in both commands."""

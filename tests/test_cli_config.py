@@ -20,6 +20,7 @@ from loopguard_plugin.cli import main
 from loopguard_plugin.cli.config_edit import EditError, with_value, without_value
 from loopguard_plugin.cli.config_paths import default_of, is_setting, nearest_path, parse_path, shown_path
 from loopguard_plugin.config_file import load_settings
+from loopguard_plugin.settings import ToolPolicy
 
 EXAMPLE = Path(__file__).parent.parent / "config.example.json5"
 ENABLED = "tools.loopDetection.enabled"
@@ -137,7 +138,44 @@ def test_setting_what_holds_already_writes_nothing(file: Path, capsys: pytest.Ca
         ),
         (
             ("set", f"{PLUGIN}.tools.x.exempt", "cycle"),
-            f'{{file}}: {PLUGIN}.tools.x.exempt: expected a list, found "cycle" (string) (did you mean ["cycle"]?)',
+            f'{{file}}: {PLUGIN}.tools.x.exempt: expected a list, found "cycle" (string) '
+            '(did you mean ["stagnation"]?)',
+        ),
+        (
+            ("set", f"{PLUGIN}.tools.x.exempt", '["cycle"]'),
+            f"{{file}}: {PLUGIN}.tools.x.exempt[0]: an older word, replaced by stagnation",
+        ),
+        (
+            ("set", f"{PLUGIN}.detectors", "{ cycle: true }"),
+            f"{{file}}: {PLUGIN}.detectors.cycle: an older key, replaced by stagnation",
+        ),
+        (
+            ("set", f"{PLUGIN}.detectors.cycle", "true"),
+            f"{PLUGIN}.detectors.cycle: not a setting of loopguard any more, replaced by {PLUGIN}.detectors.stagnation",
+        ),
+        (
+            ("set", f"{PLUGIN}.agents.a.detectors.cycle", "true"),
+            f"{PLUGIN}.agents.a.detectors.cycle: not a setting of loopguard any more, replaced by "
+            f"{PLUGIN}.agents.a.detectors.stagnation",
+        ),
+        (
+            ("get", "tools.loopDetection.repeatThreshold"),
+            "tools.loopDetection.repeatThreshold: not a setting of loopguard any more, replaced by "
+            "tools.loopDetection.warningThreshold",
+        ),
+        (
+            ("set", "tools.loopDetection.detectors.stagnation", "true"),
+            "tools.loopDetection.detectors.stagnation: not a setting of loopguard (did you mean "
+            f"{PLUGIN}.detectors.stagnation?)",
+        ),
+        (
+            ("set", f"{PLUGIN}.agents.a.warningThreshold", "4"),
+            f"{PLUGIN}.agents.a.warningThreshold: not a setting of loopguard (did you mean "
+            "agents.entries.a.tools.loopDetection.warningThreshold?)",
+        ),
+        (
+            ("set", "tools.loopDetecton", "{ enabled: true }"),
+            "tools.loopDetecton: not a setting of loopguard (did you mean tools.loopDetection?)",
         ),
         (
             ("set", "tools.loopDetection.enable", "true"),
@@ -189,6 +227,41 @@ def test_a_bad_value_can_be_mended(tmp_path: Path, capsys: pytest.CaptureFixture
     path.write_text("{tools: {loopDetection: {historySize: 'x', enabled: true}}}")
     assert run(capsys, "reset", "tools.loopDetection.historySize", "--file", path)[0] == 0
     assert path.read_text() == "{tools: {loopDetection: { enabled: true}}}"
+
+
+def test_a_file_with_settings_that_nothing_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`get` prints the value and says what is not read; nothing is written that check-config would refuse."""
+    path = tmp_path / "gateway.json5"
+    path.write_text("{ tools: { loopDetectoin: { enabled: true } } }")
+    told = f"{path}: tools.loopDetectoin: loopguard does not read this key (did you mean loopDetection?)"
+    assert run(capsys, "get", ENABLED, "--file", path) == (0, ["unset"], [told])
+    assert run(capsys, "set", ENABLED, "true", "--file", path) == (2, [], [told])
+    assert run(capsys, "reset", ENABLED, "--file", path) == (2, [], [told])
+    assert path.read_text() == "{ tools: { loopDetectoin: { enabled: true } } }"
+
+
+def test_every_new_setting_is_set_shown_and_reset(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`stagnation`, `errorCascade`, `repeatedErrors` and `similar`, for all and for one agent."""
+    settings = {
+        f"{PLUGIN}.detectors.stagnation": "false",
+        f"{PLUGIN}.detectors.errorCascade": "false",
+        f"{PLUGIN}.repeatedErrors": '"similar"',
+        f"{PLUGIN}.tools.ci_status.similar": "true",
+        f"{PLUGIN}.agents.cron.detectors.stagnation": "true",
+    }
+    file.write_text("{}")
+    for path, value in settings.items():
+        code, out, _ = run(capsys, "set", path, value, "--file", file)
+        assert (code, out[0]) == (0, f"{path}: unset → {value}")
+        assert run(capsys, "get", path, "--file", file) == (0, [value], [])
+    resolved = load_settings(file).resolve()
+    assert (resolved.stagnation, resolved.error_cascade, resolved.similar_errors) == (False, False, True)
+    assert load_settings(file).resolve("cron").stagnation
+    for path in settings:
+        assert run(capsys, "reset", path, "--file", file)[0] == 0
+    resolved = load_settings(file).resolve()
+    assert (resolved.stagnation, resolved.error_cascade, resolved.similar_errors) == (True, True, False)
+    assert resolved.policy("ci_status") == ToolPolicy()
 
 
 def test_help_explains_the_actions(capsys: pytest.CaptureFixture[str]) -> None:
@@ -421,7 +494,10 @@ def test_what_is_no_path_is_refused(text: str) -> None:
         (f"{PLUGIN}.tools.x.errorRetries", 2),
         (ENABLED, None),
         (f"agents.entries.a.{ENABLED.replace('enabled', 'historySize')}", None),
-        (f"{PLUGIN}.agents.a.detectors.cycle", None),
+        (f"{PLUGIN}.repeatedErrors", "exact"),
+        (f"{PLUGIN}.detectors.stagnation", True),
+        (f"{PLUGIN}.tools.x.similar", False),
+        (f"{PLUGIN}.agents.a.detectors.stagnation", None),
     ],
 )
 def test_defaults_are_those_of_the_schema(path: str, default: object) -> None:

@@ -115,6 +115,23 @@ async def test_a_file_changed_before_the_watch_began_counts(file: Path) -> None:
         tasks.cancel_scope.cancel()
 
 
+async def test_a_key_that_nothing_reads_is_told_and_the_rest_holds(file: Path, lines: list[str]) -> None:
+    """The file is the gateway's own: what is right in it is put in force, and the key is a warning, once."""
+    unread = '{"plugins": {"entries": {"loopgaurd": {}}}, "tools": {"loopDetection": {"enabled": true}}}'
+    async with watched(file) as guard:
+        file.write_text(unread)
+        await until(lambda: len(lines) > 2)
+        assert guard.settings.resolve().warning == 10
+        file.write_text(unread + "\n")
+        await anyio.sleep(0.5)
+    assert lines[1:] == [
+        "INFO loopguard settings changed: rolling detectors on, post-compaction guard on, repeated tool errors on; "
+        "changed: warningThreshold",
+        "WARNING loopguard setting not read: plugins.entries.loopgaurd: loopguard does not read this key "
+        "(did you mean loopguard?)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -33,7 +33,7 @@ def test_the_example_shows_every_setting_with_its_default() -> None:
     """Every setting that the schema gives a default stands in the file with that value; `enabled` only as a comment."""
     example = pyjson5.decode(EXAMPLE.read_text(encoding="utf-8"))
     defaults = dict(_defaults(config_schema(), ()))
-    assert len(defaults) == 17
+    assert len(defaults) == 18
     assert {path: _at(example, path) for path in defaults} == defaults
     assert "enabled" not in example["tools"]["loopDetection"]
 
@@ -52,6 +52,7 @@ def test_what_is_commented_out_can_be_commented_in() -> None:
     assert settings.default_agent == "main"
     assert settings.resolve("safe-runner").warning == 8
     assert settings.resolve("older-form").rolling
+    assert settings.resolve().policy("job_status") == ToolPolicy(similar=True)
     assert settings.resolve().policy("notify_me") == ToolPolicy(kind=ToolKind.SEND)
     assert settings.resolve().policy("fetch") == ToolPolicy(identity=(("url",),))
     assert settings.resolve().policy("reserve") == ToolPolicy(error_retries=4)

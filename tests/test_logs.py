@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import pytest
-from helpers import compaction, detection, settings_of, settle, start, turns
+from helpers import SAME, compaction, detection, message, play, settings_of, settle, start, turns
 from loguru import logger
 
 from loopguard_plugin import EmbeddedBus, LoopGuard, TurnEndingError, logs
@@ -91,6 +91,107 @@ def test_adjustments_are_logged_once_with_both_values(sink: Sink) -> None:
     told = [text for text in sink.texts("WARNING") if "criticalThreshold" in text.split(": ")[1]]
     (text,) = told
     assert text.startswith("loopguard setting adjusted: tools.loopDetection.criticalThreshold: 5 is used as 11, ")
+
+
+def test_settings_that_nothing_reads_are_told_at_start(sink: Sink) -> None:
+    """The guard starts, with what is right in the file; a warning names each key and what was probably meant."""
+    tools = {"loopDetectoin": {"enabled": True}}
+    agents = {"entries": {"cron": {"tools": {"loop_detection": {"enabled": True}}}}}
+    entries = {"loopgaurd": {"enabled": False}, "loopguard": {"config": {"agents": {"crno": {"mode": "observe"}}}}}
+    LoopGuard(settings_of({"tools": tools, "agents": agents, "plugins": {"entries": entries}}))
+    assert sink.texts("WARNING") == [
+        "loopguard setting not read: tools.loopDetectoin: loopguard does not read this key "
+        "(did you mean loopDetection?)",
+        "loopguard setting not read: agents.entries.cron.tools.loop_detection: loopguard does not read this key "
+        "(did you mean loopDetection?)",
+        "loopguard setting not read: plugins.entries.loopgaurd: loopguard does not read this key "
+        "(did you mean loopguard?)",
+        "loopguard settings of an unknown agent: plugins.entries.loopguard.config.agents.crno: neither agents.entries "
+        "nor agents.list has an agent of this name (did you mean cron?)",
+    ]
+    assert sink[-1]["message"].startswith("loopguard ready: ")
+
+
+def test_settings_that_nothing_reads_are_told_when_they_are_new(sink: Sink) -> None:
+    """Of other settings only what was not told before, and a long list is cut short."""
+    guard = LoopGuard(settings_of({"plugins": {"entries": {"loopgaurd": {}}}}))
+    sink.clear()
+    guard.use(settings_of({"plugins": {"entries": {"loopgaurd": {}, "loopguards": {}}}}))
+    (text,) = sink.texts("WARNING")
+    assert text.startswith("loopguard setting not read: plugins.entries.loopguards: ")
+    sink.clear()
+    guard.use(settings_of({"plugins": {"entries": {f"loopguard{letter}": {} for letter in "abcdefghijkl"}}}))
+    told = sink.texts("WARNING")
+    assert len(told) == 11
+    assert told[-1] == "loopguard setting not read: 2 more like it in the file"
+
+
+def per_agent(*agents: str, **others: object) -> dict[str, object]:
+    """A configuration with rolling detectors on for these agents alone."""
+    entries: dict[str, object] = {agent: {"tools": {"loopDetection": {"enabled": True}}} for agent in agents}
+    return {"agents": {"entries": entries | others}}
+
+
+def test_per_agent_settings_are_told_where_no_event_names_an_agent(sink: Sink) -> None:
+    """Once a guard: the settings look right and apply to nobody. Said at a settlement, when a whole call named none."""
+    guard = LoopGuard(settings_of(per_agent("coder", "cron", "mail", "web")))
+    sink.clear()
+    feed(guard, [message(), start("c1")])
+    assert sink.texts() == []
+    feed(guard, [settle("c1"), *turns(5, prefix="d"), start("c", run="other"), settle("c", run="other")])
+    (record,) = sink
+    assert record["message"] == (
+        "loopguard per-agent settings not in use: no event so far has an agent_id, so the settings for all agents "
+        f"apply, not those of coder, cron, mail and 1 more ({PLACE})"
+    )
+    assert (record["level"].name, record["extra"]["event"]) == ("WARNING", "tool_call_settled")
+    guard.use(settings_of(per_agent("coder", "cron")))
+    sink.clear()
+    feed(guard, turns(2, prefix="e"))
+    assert sink.texts() == []
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [start("c1", agent="coder"), settle("c1")],
+        [start("c1"), settle("c1", agent="coder")],
+        [start("c1"), start("c2", agent="other", run="q"), settle("c1")],
+    ],
+    ids=["on the start", "on the settlement", "in another run"],
+)
+def test_a_gateway_that_names_agents_is_not_warned(events: list[Event], sink: Sink) -> None:
+    """An agent may be left out where the run's last one counts, and some runs may have none (SPEC 2)."""
+    guard = LoopGuard(settings_of(per_agent("coder")))
+    sink.clear()
+    feed(guard, [*events, *turns(2, prefix="d"), start("c", run="r3"), settle("c", run="r3")])
+    assert sink.texts() == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, per_agent(), per_agent("coder", main={"default": True}), {"agents": {"entries": {"coder": {}}}}],
+    ids=["no agents", "no entries", "a default agent", "nothing of its own"],
+)
+def test_events_without_an_agent_are_right_where_no_agent_has_settings(settings: dict[str, object], sink: Sink) -> None:
+    """Nor is anything said where a default agent is marked: the file says who such events are."""
+    guard = LoopGuard(settings_of(settings))
+    sink.clear()
+    feed(guard, turns(3))
+    assert sink.texts() == []
+
+
+def test_the_search_for_an_agent_changes_no_answer() -> None:
+    """Calls, batches and loops are judged as by a guard whose settings are for all."""
+    keys = {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}
+    agents = {"entries": {"coder": {"tools": {"loopDetection": {"historySize": 50}}}}}
+    batch = [("b1", "read", SAME), ("b2", "read", SAME)]
+    events: list[Event] = [
+        *(start(call_id, batch_id="b", index=at, batch=batch) for at, (call_id, *_) in enumerate(batch)),
+        *(settle(call_id, batch_id="b", index=at) for at, (call_id, *_) in enumerate(batch)),
+        *turns(5),
+    ]
+    assert play({**detection(**keys), "agents": agents}, events) == play(detection(**keys), events)
 
 
 def test_warning_block_and_end(sink: Sink) -> None:

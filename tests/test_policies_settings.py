@@ -34,15 +34,17 @@ def search(**keys: Any) -> Settings:
 
 
 def test_without_these_settings_all_is_as_by_the_contract() -> None:
-    """Absent, empty and null are the same, and leave every new part off."""
+    """Absent, empty and null are the same: the two wider patterns on, every other part off."""
     empty: list[dict[str, Any]] = [{}, {"mode": None, "limits": None, "agents": None, "tools": None, "detectors": None}]
+    empty += [{"repeatedErrors": None}, {"detectors": {"stagnation": None}}, {"tools": {"x": None}}]
     empty += [{"limits": {"callsPerRun": None}, "agents": {"a": None, "b": {}}, "tools": {}, "detectors": {}}]
     for config in empty:
         settings = parse_settings(own(**config))
         for resolved in map(settings.resolve, (None, "a", "b")):
             assert resolved == ResolvedSettings()
     usual = ResolvedSettings()
-    assert (usual.observe, usual.cycle, usual.error_cascade, usual.policies) == (False, False, False, ())
+    assert (usual.stagnation, usual.error_cascade) == (True, True)
+    assert (usual.observe, usual.similar_errors, usual.policies) == (False, False, ())
     assert (usual.calls_per_run, usual.calls_per_turn) == (None, None)
     assert usual.policy("read") is None
 
@@ -56,8 +58,8 @@ def test_without_these_settings_all_is_as_by_the_contract() -> None:
         ({}, ToolPolicy()),
         ({"kind": "poll"}, ToolPolicy(kind=ToolKind.POLL)),
         (
-            {"exempt": ["generic_repeat", "cycle", "cycle"]},
-            ToolPolicy(exempt=frozenset({"generic_repeat", "cycle"})),
+            {"exempt": ["generic_repeat", "stagnation", "stagnation"]},
+            ToolPolicy(exempt=frozenset({"generic_repeat", "stagnation"})),
         ),
         ({"warningThreshold": 5}, ToolPolicy(warning=5)),
         ({"warningThreshold": 5, "criticalThreshold": 8}, ToolPolicy(warning=5, critical=8)),
@@ -66,6 +68,8 @@ def test_without_these_settings_all_is_as_by_the_contract() -> None:
         ({"identity": ["url", "page.from"]}, ToolPolicy(identity=(("url",), ("page", "from")))),
         ({"identity": []}, ToolPolicy(identity=())),
         ({"ignoreResult": ["meta.requestId", "a b"]}, ToolPolicy(ignore_result=(("meta", "requestId"), ("a b",)))),
+        ({"similar": True}, ToolPolicy(similar=True)),
+        ({"similar": False}, ToolPolicy()),
         ({"mutates": True}, ToolPolicy(mutates=True)),
         ({"errorRetries": 0}, ToolPolicy(error_retries=0)),
     ],
@@ -193,14 +197,21 @@ def test_observe_mode_is_told_at_start() -> None:
     ]
 
 
-def test_wider_patterns_and_ceilings_are_off_until_asked_for() -> None:
+def test_wider_patterns_are_on_until_refused_and_ceilings_off_until_asked_for() -> None:
     """Each comes to its own field."""
-    resolved = parse_settings(own(detectors={"cycle": True}, limits={"callsPerRun": 400})).resolve()
-    assert (resolved.cycle, resolved.error_cascade) == (True, False)
+    resolved = parse_settings(own(detectors={"stagnation": False}, limits={"callsPerRun": 400})).resolve()
+    assert (resolved.stagnation, resolved.error_cascade) == (False, True)
     assert (resolved.calls_per_run, resolved.calls_per_turn) == (400, None)
-    resolved = parse_settings(own(detectors={"errorCascade": True}, limits={"callsPerTurn": 40.0})).resolve()
-    assert (resolved.cycle, resolved.error_cascade) == (False, True)
+    resolved = parse_settings(own(detectors={"errorCascade": False}, limits={"callsPerTurn": 40.0})).resolve()
+    assert (resolved.stagnation, resolved.error_cascade) == (True, False)
     assert (resolved.calls_per_run, resolved.calls_per_turn) == (None, 40)
+
+
+@pytest.mark.parametrize(("given", "similar"), [("similar", True), ("exact", False), (None, False)])
+def test_repeated_errors_are_compared_exactly_unless_similar_is_asked_for(given: str | None, similar: bool) -> None:
+    """It holds for every agent: there is no such key of one agent."""
+    settings = parse_settings(own(repeatedErrors=given, agents={"a": {"mode": "observe"}}))
+    assert settings.resolve().similar_errors is settings.resolve("a").similar_errors is similar
 
 
 # Agents
@@ -208,19 +219,19 @@ def test_wider_patterns_and_ceilings_are_off_until_asked_for() -> None:
 
 def test_an_agents_own_settings_lie_over_those_for_all_field_by_field() -> None:
     """Mode, detectors and limits: what the agent leaves out is as for all, and the others are not touched."""
-    agent = {"mode": "enforce", "detectors": {"cycle": False}, "limits": {"callsPerTurn": 9}}
+    agent = {"mode": "enforce", "detectors": {"stagnation": True}, "limits": {"callsPerTurn": 9}}
     settings = parse_settings(
         own(
             mode="observe",
-            detectors={"cycle": True, "errorCascade": True},
+            detectors={"stagnation": False, "errorCascade": False},
             limits={"callsPerRun": 100, "callsPerTurn": 50},
             agents={" cron ": agent},
         )
     )
     cron, others = settings.resolve("cron"), settings.resolve("main")
-    assert (cron.observe, cron.cycle, cron.error_cascade) == (False, False, True)
+    assert (cron.observe, cron.stagnation, cron.error_cascade) == (False, True, False)
     assert (cron.calls_per_run, cron.calls_per_turn) == (100, 9)
-    assert (others.observe, others.cycle, others.error_cascade) == (True, True, True)
+    assert (others.observe, others.stagnation, others.error_cascade) == (True, False, False)
     assert (others.calls_per_run, others.calls_per_turn) == (100, 50)
     assert settings.resolve() is settings.resolve(None) == others
     assert settings.agent_ids == ("cron",)
@@ -287,24 +298,41 @@ MISTAKES: list[tuple[dict[str, Any], str, str, str | None]] = [
     ({"limits": {"callsPerTurn": "40"}}, "limits.callsPerTurn", "whole number from 1", "40"),
     ({"limits": {"callPerTurn": 3}}, "limits.callPerTurn", "unknown key", "callsPerTurn"),
     ({"callsPerRun": 3}, "callsPerRun", "unknown key", "limits.callsPerRun"),
-    ({"detectors": {"cycle": 1}}, "detectors.cycle", "true or false (default false), found 1", None),
-    ({"detectors": {"cycles": True}}, "detectors.cycles", "unknown key", "cycle"),
+    ({"repeatedErrors": "fuzzy"}, "repeatedErrors", 'expected one of exact, similar, found "fuzzy"', None),
+    ({"repeatedErrors": "Similar"}, "repeatedErrors", "expected one of exact, similar", "similar"),
+    ({"repeatedErrors": True}, "repeatedErrors", "expected one of exact, similar, found true", None),
+    ({"repeatedError": "similar"}, "repeatedError", "unknown key", "repeatedErrors"),
+    ({"detectors": {"stagnation": 1}}, "detectors.stagnation", "true or false (default true), found 1", None),
+    ({"detectors": {"stagnations": True}}, "detectors.stagnations", "unknown key", "stagnation"),
+    ({"detectors": {"cycle": True}}, "detectors.cycle", "an older key, replaced by stagnation", "stagnation"),
+    ({"detectors": {"cycle": None}}, "detectors.cycle", "an older key, replaced by stagnation", "stagnation"),
+    ({"detectors": {"cycles": True}}, "detectors.cycles", "unknown key, expected one of argumentC", "stagnation"),
     ({"detectors": {"error_cascade": True}}, "detectors.error_cascade", "unknown key", "errorCascade"),
     ({"agents": []}, "agents", "expected an object, found a list", None),
     ({"agents": {"a": True}}, "agents.a", "expected an object, found true", None),
     ({"agents": {" ": {}}}, 'agents[" "]', "not blank as key", None),
     ({"agents": {"a": {"mod": "observe"}}}, "agents.a.mod", "unknown key", "mode"),
     ({"agents": {"a": {"mode": "on"}}}, "agents.a.mode", "one of enforce, observe", None),
-    ({"agents": {"a": {"maxRuns": 3}}}, "agents.a.maxRuns", "unknown key", None),
+    ({"agents": {"a": {"maxRuns": 3}}}, "agents.a.maxRuns", f"belongs at {CONFIG}.maxRuns", f"{CONFIG}.maxRuns"),
     ({"agents": {"a": {"limits": {"callsPerRun": -1}}}}, "agents.a.limits.callsPerRun", "from 1", "1"),
     ({"agents": {"a": {"tools": {"x": {"kind": "pol"}}}}}, "agents.a.tools.x.kind", "one of poll", "poll"),
-    ({"agents": {"a": {"detectors": {"cycle": "no"}}}}, "agents.a.detectors.cycle", "true or false", None),
+    ({"agents": {"a": {"detectors": {"stagnation": "no"}}}}, "agents.a.detectors.stagnation", "true or false", None),
+    (
+        {"agents": {"a": {"detectors": {"cycle": True}}}},
+        "agents.a.detectors.cycle",
+        "an older key, replaced by stagnation",
+        "stagnation",
+    ),
 ]
 OF_TOOLS: list[tuple[dict[str, Any], str, str, str | None]] = [
     ({"exempt": "generic_repeat"}, "exempt", "expected a list, found", '["generic_repeat"]'),
     ({"exempt": "all"}, "exempt", "expected a list, found", None),
     ({"exempt": ["genericRepeat"]}, "exempt[0]", "expected one of generic_repeat, known_poll", "generic_repeat"),
-    ({"exempt": ["cycle", None]}, "exempt[1]", "expected one of generic_repeat", None),
+    ({"exempt": ["stagnation", None]}, "exempt[1]", "expected one of generic_repeat", None),
+    ({"exempt": ["ping_pong", "cycle"]}, "exempt[1]", "an older word, replaced by stagnation", "stagnation"),
+    ({"exempt": "cycle"}, "exempt", 'expected a list, found "cycle"', '["stagnation"]'),
+    ({"similar": "yes"}, "similar", "true or false (default false)", None),
+    ({"simlar": True}, "simlar", "unknown key", "similar"),
     ({"exempt": ["repeated_tool_error"]}, "exempt[0]", "expected one of generic_repeat", None),
     ({"exempts": []}, "exempts", "unknown key", "exempt"),
     ({"warningThreshold": 0}, "warningThreshold", "whole number from 1, found 0", "1"),

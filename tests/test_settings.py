@@ -420,8 +420,8 @@ MISTAKES = [
     (
         own(detectors={"pingPong": True}),
         "plugins.entries.loopguard.config.detectors.pingPong",
-        "expected one of argumentChurn, cycle, errorCascade",
-        None,
+        "unknown key here; it belongs at tools.loopDetection.detectors.pingPong",
+        "tools.loopDetection.detectors.pingPong",
     ),
     (
         own(tools={"notify_*": {"kind": "sends"}}),
@@ -464,7 +464,7 @@ def test_what_is_not_ours_is_ignored() -> None:
     """The gateway's own keys may hold anything, next to ours at every level of its objects."""
     config = {
         "channels": [1, {"tools": 3}],
-        "tools": {"exec": "anything", "loopDetectionX": 4},
+        "tools": {"exec": "anything", "loop": 4},
         "agents": {"defaults": 7, "entries": {"a": {"model": None, "tools": {"allow": ["x"]}}, "": {}}, "list": [{}]},
         "plugins": {"enabled": 3, "entries": {"other": 5, "loopguard": None}},
     }

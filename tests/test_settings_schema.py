@@ -34,7 +34,10 @@ GOOD: list[object] = [
     {"plugins": {"entries": {"other": 5, "loopguard": {"config": {"tools": {"x_*": {"kind": "poll"}, "y": None}}}}}},
     {"plugins": {"entries": {"loopguard": {"config": {"toolAliases": {"sh": "exec"}, "idleMinutes": 0.5}}}}},
     own(mode="observe", limits={"callsPerRun": 5, "callsPerTurn": None}, agents={"a": {"mode": "enforce"}, "b": None}),
-    own(tools={"x": {"exempt": ["cycle"], "identity": ["a", "b.c"], "ignoreResult": [], "errorRetries": 0}}),
+    own(
+        repeatedErrors="similar", detectors={"stagnation": False, "errorCascade": None}, tools={"x": {"similar": True}}
+    ),
+    own(tools={"x": {"exempt": ["stagnation"], "identity": ["a", "b.c"], "ignoreResult": [], "errorRetries": 0}}),
 ]
 BAD: list[object] = [
     [],
@@ -45,7 +48,12 @@ BAD: list[object] = [
     {"tools": {"loopDetection": {"historySize": True}}},
     {"tools": {"loopDetection": {"historySize": 2**60}}},
     {"tools": {"loopDetection": {"history_size": 5}}},
-    {"tools": {"loopDetection": {"detectors": {"cycle": True}}}},
+    {"tools": {"loopDetection": {"detectors": {"stagnation": True}}}},
+    own(detectors={"cycle": True}),
+    own(agents={"a": {"detectors": {"cycle": True}}}),
+    own(agents={"a": {"repeatedErrors": "similar"}}),
+    own(repeatedErrors="fuzzy"),
+    own(tools={"x": {"similar": "exact"}}),
     {"tools": {"loopDetection": {"postCompactionGuard": {"windowSize": "3"}}}},
     {"agents": {"entries": {"a": {"tools": {"loopDetection": {"x": 1}}}}}},
     {"agents": {"list": [{"id": "a", "tools": {"loopDetection": {"warningThreshold": -1}}}]}},
@@ -60,8 +68,8 @@ BAD: list[object] = [
     own(limits={"callsPerRun": 0}),
     own(agents={"a": {"tools": {"x": {"mutates": 1}}}}),
     own(agents={"a": {"maxRuns": 5}}),
-    own(tools={"x": {"exempt": "cycle"}}),
-    own(tools={"x": {"exempt": ["cycles"]}}),
+    own(tools={"x": {"exempt": "stagnation"}}),
+    own(tools={"x": {"exempt": ["cycle"]}}),
     own(tools={"x": {"identity": ["a..b"]}}),
     own(tools={"x": {"ignoreResult": [".a"]}}),
     own(tools={"x": {"errorRetries": -1}}),
@@ -115,14 +123,16 @@ def test_its_defaults_are_those_in_use() -> None:
     config = PLUGIN["properties"]["config"]["properties"]
     assert {name: schema["default"] for name, schema in config["detectors"]["properties"].items()} == {
         "argumentChurn": resolved.argument_churn,
-        "cycle": resolved.cycle,
+        "stagnation": resolved.stagnation,
         "errorCascade": resolved.error_cascade,
     }
     tool = config["tools"]["additionalProperties"]["properties"]
-    assert (tool["mutates"]["default"], tool["errorRetries"]["default"]) == (
-        ToolPolicy().mutates,
-        ToolPolicy().error_retries,
-    )
+    assert {name: schema["default"] for name, schema in tool.items() if "default" in schema} == {
+        "similar": ToolPolicy().similar,
+        "mutates": ToolPolicy().mutates,
+        "errorRetries": ToolPolicy().error_retries,
+    }
+    assert (config["repeatedErrors"]["default"] == "similar") is resolved.similar_errors
     assert (config["mode"]["default"] == "observe") is resolved.observe
     assert PLUGIN["properties"]["enabled"]["default"] is settings.plugin_enabled
     assert (config["maxRuns"]["default"], config["idleMinutes"]["default"]) == (

@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         settings = load_settings(arguments.file)
+        if settings.unread:
+            raise SettingsError(settings.unread, arguments.file)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return Exit.BAD_USAGE
@@ -55,14 +57,15 @@ def _report(settings: Settings, agent: str | None) -> Iterator[str]:
     if others:
         yield ""
         yield f"other agents in the file: {', '.join(others)} (--agent ID shows one)"
-    if settings.adjustments or settings.notices:
+    told = list(concerns(settings))
+    if told:
         yield ""
-        yield from concerns(settings)
+        yield from told
 
 
 def concerns(settings: Settings) -> Iterator[str]:
-    """What is not used as given, or weighty."""
-    if settings.adjustments or settings.notices:
+    """What is not used as given, is weighty, or is said of an agent that the file does not have."""
+    if settings.adjustments or settings.notices or settings.unknown_agents:
         yield "to be aware of:"
     for change in settings.adjustments:
         given, used = str(change.given).lower(), str(change.used).lower()
@@ -70,6 +73,8 @@ def concerns(settings: Settings) -> Iterator[str]:
         yield f"  {change.path}: {changed}, {change.why}"
     for notice in settings.notices:
         yield f"  {notice.path}: {notice.what}"
+    for problem in settings.unknown_agents:
+        yield f"  {problem}"
 
 
 def whom(settings: Settings, agent: str | None) -> str:

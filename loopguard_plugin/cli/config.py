@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do it; every error goes to stderr, and then the file is as it was."""
     from ..errors import SettingsError
-    from .config_paths import is_setting, nearest_path, parse_path, shown_path
+    from .config_paths import former_path, is_setting, nearest_path, parse_path, shown_path
 
     try:
         steps = parse_path(arguments.path)
@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return Exit.BAD_USAGE
     if not is_setting(steps):
-        nearest = nearest_path(steps)
-        hint = f" (did you mean {nearest}?)" if nearest else ""
+        former, nearest = former_path(steps), nearest_path(steps)
+        hint = f" any more, replaced by {former}" if former else f" (did you mean {nearest}?)" if nearest else ""
         print(f"{shown_path(steps)}: not a setting of loopguard{hint}", file=sys.stderr)
         return Exit.BAD_USAGE
     try:
@@ -77,10 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _get(file: str, steps: Steps) -> int:
     from ..config_file import decode_config, load_config_bytes, read_config
+    from ..errors import SettingsError
     from .config_paths import default_of
 
     data = read_config(file)
-    load_config_bytes(data, file)
+    unread = load_config_bytes(data, file).unread
+    if unread:
+        print(SettingsError(unread, file), file=sys.stderr)
     value = _found(decode_config(data, file), steps)
     if value is None:
         default = default_of(steps)
@@ -100,6 +103,7 @@ def _edit(file: str, steps: Steps, value: str | None) -> int:
         print(f"editing needs {missing.name}: pip install 'loopguard-plugin[cli]'", file=sys.stderr)
         return Exit.BAD_USAGE
     from ..config_file import decode_config, load_config_bytes, read_config
+    from ..errors import SettingsError
     from .config_paths import shown_path
 
     data = read_config(file)
@@ -111,6 +115,8 @@ def _edit(file: str, steps: Steps, value: str | None) -> int:
         print(f"{file}: {error}", file=sys.stderr)
         return Exit.BAD_USAGE
     settings = load_config_bytes(new, file)
+    if settings.unread:
+        raise SettingsError(settings.unread, file)
     after = decode_config(new, file)
     if repr(_without(before, steps)) != repr(_without(after, steps)):  # by their text: NaN is not equal to itself
         print(f"{file}: cannot be edited without changing other parts of it; nothing was written", file=sys.stderr)

@@ -13,8 +13,10 @@ from typing import TypeAlias
 
 from msgspec import inspect
 
-from ..settings import Settings
+from ..settings_model import Ours
+from ..settings_names import misspelt_key, places_of
 from ..settings_paths import at
+from ..settings_plugin import FORMER_KEYS, ConfigFile
 
 Steps: TypeAlias = tuple[str | int, ...]
 
@@ -68,8 +70,21 @@ def default_of(steps: Steps) -> object:
     return (said or {}).get("default")
 
 
+def former_path(steps: Steps) -> str | None:
+    """The path that has taken the place of an older key's."""
+    holder = _holder(steps)
+    now = FORMER_KEYS.get(holder.cls, {}).get(str(steps[-1])) if holder else None
+    return shown_path((*steps[:-1], now)) if now and "." not in now else now
+
+
 def nearest_path(steps: Steps) -> str | None:
     """The known path that was probably meant."""
+    holder = _holder(steps)
+    if holder is not None and issubclass(holder.cls, Ours):
+        place, own = shown_path(steps[:-1]), misspelt_key(steps[-1], holder)
+        places = [f"{place}.{own}"] if own else places_of(steps[-1], place)
+        if places:
+            return places[0]
     known = [shown_path(path) for path in _known(_ROOT, (), steps)]
     typed = shown_path(steps)
     last = _folded(str(steps[-1]))
@@ -80,6 +95,15 @@ def nearest_path(steps: Steps) -> str | None:
         if close:
             return names[close[0]]
     return None
+
+
+def _holder(steps: Steps) -> inspect.StructType | None:
+    """The object in which the last key of a path stands, where it is one that loopguard reads."""
+    kind: inspect.Type | None = _ROOT
+    for step in steps[:-1]:
+        kind = None if kind is None else _inner(_bare(kind), step)
+    bare = None if kind is None else _bare(kind)
+    return bare if isinstance(bare, inspect.StructType) else None
 
 
 def _known(kind: inspect.Type, path: Steps, typed: Steps) -> Iterator[Steps]:
@@ -121,4 +145,4 @@ def _folded(text: str) -> str:
     return re.sub(r"[\s_-]", "", text).casefold()
 
 
-_ROOT = inspect.type_info(Settings)
+_ROOT = inspect.type_info(ConfigFile)

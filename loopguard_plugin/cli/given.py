@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def settings_of(config: str | None) -> Settings | None:
-    """Those of the file, or all defaults without one; None where it cannot be used, which stderr is told."""
+    """Those of the file, or all defaults without one; None where it cannot be used.
+
+    stderr is told why, and of keys that look like ours where nothing reads them: a guard would start all the same.
+    """
     from ..errors import SettingsError
     from ..settings import Settings
 
@@ -19,7 +22,10 @@ def settings_of(config: str | None) -> Settings | None:
     from ..config_file import load_settings
 
     try:
-        return load_settings(config)
+        settings = load_settings(config)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return None
+    if settings.unread:
+        print(SettingsError(settings.unread, config), file=sys.stderr)
+    return settings

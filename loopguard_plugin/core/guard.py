@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..answers import Acknowledged, Effect, Fact, Step
+from ..answers import Acknowledged, AgentsUnnamed, Effect, Fact, Step
 from ..errors import EventError, TurnEndingError
 from ..events import (
     CompactionRetry,
@@ -40,6 +40,7 @@ class Guard:
 
     def __init__(self, settings: Settings) -> None:
         self._sessions = Sessions(settings.max_runs, settings.idle_minutes * 60)
+        self._agents_settled = False  # an event has named an agent, or it was told that none does
         self.use(settings)
 
     def use(self, settings: Settings) -> None:
@@ -48,6 +49,7 @@ class Guard:
         self._latest = Run("", None, Buckets())
         self._leave()
         self._sessions.bound(settings.max_runs, settings.idle_minutes * 60)
+        self._wants_agent = not self._agents_settled and settings.default_agent is None and bool(settings.own_agents)
 
     @property
     def runs(self) -> int:
@@ -145,7 +147,22 @@ class Guard:
             run.fit()
         self._latest = run
         self._session_key, self._run_id, self._agent_id = session_key, run.run_id, event.agent_id
+        if self._wants_agent:
+            self._look_for_agent(event, run, facts)
         return run
+
+    def _look_for_agent(self, event: Event, run: Run, facts: list[Fact]) -> None:
+        """Tell once that per-agent settings apply to nobody: at the first settlement in a run that names no agent.
+
+        An agent in any event ends this, for then the gateway does name agents. Until one of the two, no event takes
+        the short way past the look-up.
+        """
+        if run.agent_id is None and not isinstance(event, ToolCallSettled):
+            self._leave()
+            return
+        if run.agent_id is None:
+            facts.append(AgentsUnnamed(**run.place(), agents=self._settings.own_agents))
+        self._agents_settled, self._wants_agent = True, False
 
     def _check_list(self, event: ToolCallStarted) -> None:
         """Look at a list that is new before anything is done for its sake: a run that is made may push out another."""
