@@ -94,10 +94,10 @@ def test_batch_that_an_older_error_blocked_is_remembered() -> None:
 
 
 def test_late_settlement_that_says_blocked_comes_again() -> None:
-    """SPEC 2: a call that another guard refused after its batch had ended is over, whatever is said later."""
+    """SPEC 5.2: a call that another layer refused after its batch had ended is over, whatever is said later."""
     refused = settle("x", status="blocked")
     events: list[Event] = [start("x"), start("y", "list"), refused, start("z", "grep"), settle("x")]
-    assert answers({}, events)[2:] == [IGNORED, PROCEED, IGNORED]
+    assert answers({}, events)[2:] == [DELIVER, PROCEED, DELIVER]
 
 
 def test_identical_sibling_leaves_a_veto_whenever_it_starts() -> None:

@@ -10,7 +10,7 @@ import pytest
 from cases import KEPT, SHARED, Case, read_file
 from helpers import play
 
-FILES = ("reports.jsonl", "vectors.jsonl", "pairs.jsonl")
+FILES = ("reports.jsonl", "vectors.jsonl", "pairs.jsonl", "wider.jsonl")
 KEPT_CASES = [case for name in FILES for case in read_file(KEPT / name)]
 SHARED_CASES = [case for name in FILES for case in read_file(SHARED / name)]
 

@@ -129,8 +129,7 @@ def test_churn(explained: Explained) -> None:
     events: list[Event] = []
     for at in range(16):
         events += turns(1, "edit", {"n": at % 4}, prefix=f"{at}-", error="no match")
-    (found, *_) = explained.fired(events)
-    assert found[2] == "argument_churn"
+    found = next(one for one in explained.fired(events) if one[2] == "argument_churn")
     told = explained.at(found[0])
     assert f"{found[3]} calls of edit in a row" in told
     assert told.count("the same arguments at events") == 4

@@ -72,11 +72,11 @@ def recorded() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason="the recorded sessions are not here")
-def test_wider_patterns_stop_nothing_new_in_recorded_sessions() -> None:
-    """With rounds and cascades asked for, no recorded session is blocked or ended that was not before."""
-    loop = {"tools": {"loopDetection": {"enabled": True}}}
-    own = {"config": {"detectors": {"cycle": True, "errorCascade": True}}}
-    wide = {**loop, "plugins": {"entries": {"loopguard": own}}}
+def test_stagnation_and_cascades_say_nothing_new_in_recorded_sessions() -> None:
+    """With stagnation and cascades, no recorded session is noted, blocked or ended that is not without them."""
+    wide = {"tools": {"loopDetection": {"enabled": True}}}
+    own = {"config": {"detectors": {"stagnation": False, "errorCascade": False}}}
+    loop = {**wide, "plugins": {"entries": {"loopguard": own}}}
     for path in recorded():
         with Source.open(str(path)) as source:
             events = [item.event for item in read(source, Talks()) if isinstance(item, Placed)]
@@ -85,10 +85,10 @@ def test_wider_patterns_stop_nothing_new_in_recorded_sessions() -> None:
             guard = Guard(parse_settings(config))
             stopped.append(
                 {
-                    event.call_id
+                    (kind, event.call_id)
                     for event in events
                     for kind, _, _ in decided(guard.feed(event, 0.0))
-                    if kind != "NoteEmitted" and isinstance(event, (ToolCallStarted, ToolCallSettled))
+                    if isinstance(event, (ToolCallStarted, ToolCallSettled))
                 }
             )
         assert stopped[1] <= stopped[0], path.name

@@ -232,49 +232,61 @@ def rounds(length: int, count: int, *, beside: bool = False, parallel: bool = Fa
             yield settle(call_id, tool, f"hit {at}" if call_id[0] == "x" else "same", batch_id=f"b{at}")
 
 
-WIDE = {"loop": {"warningThreshold": 10, "criticalThreshold": 20, "historySize": 20}}
+SMALL = {"loop": {"warningThreshold": 10, "criticalThreshold": 20, "historySize": 5}}
+OFF = {"detectors": {"stagnation": False, "errorCascade": False}}
 
 
-@pytest.mark.parametrize("length", range(3, 9))
-@pytest.mark.parametrize("shape", [{}, {"beside": True}, {"parallel": True}, {"beside": True, "parallel": True}])
-def test_rounds_are_noted_and_blocked_whatever_the_history(length: int, shape: dict[str, bool]) -> None:
-    """Rounds of three to eight, alone, beside a varying sibling, in batches: noted, then blocked at twenty steps."""
-    settings = config(detectors={"cycle": True}, **WIDE)
-    done = play(settings, rounds(length, 24, **shape))
-    assert next(one for one in done if one[0] == "block")[1:3] == ("cycle", 20)
-    assert any(one[:2] == ("note", "cycle") for one in done)
-    assert "block" not in {one[0] for one in play(config(**WIDE), rounds(length, 24, **shape))}
+@pytest.mark.parametrize("length", [3, 4, 8, 20, 30])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_rounds_are_noted_and_blocked_whatever_the_history(length: int, parallel: bool) -> None:
+    """Rounds of any length, one by one or in batches: noted, then blocked at twenty stale responses."""
+    done = play(config(**SMALL), rounds(length, 2 * length + 24, parallel=parallel))
+    assert next(one for one in done if one[0] == "block")[1:3] == ("stagnation", 20)
+    assert next(one for one in done if one[0] == "note")[1:3] == ("stagnation", 10)
+    off = play(config(**SMALL, **OFF), rounds(length, 2 * length + 24, parallel=parallel))
+    assert not {one[1] for one in off} & {"stagnation", "error_cascade"}
 
 
-def test_call_beside_a_varying_sibling_reaches_the_critical_level() -> None:
-    """Two calls a step fill a window of twenty in ten steps, so only the detector's own counters get to twenty."""
-    settings = config(detectors={"cycle": True}, **WIDE)
-    done = play(settings, rounds(1, 24, beside=True))
-    assert next(one for one in done if one[0] == "block")[1:3] == ("cycle", 20)
-    assert "block" not in {one[0] for one in play(config(**WIDE), rounds(1, 24, beside=True))}
+def test_varying_sibling_is_news() -> None:
+    """A response that brings something new beside a call that repeats is not stale."""
+    done = play(config(**SMALL), rounds(4, 40, beside=True, parallel=True))
+    assert all(one[1] != "stagnation" for one in done)
 
 
 def test_round_with_progress_at_one_place_is_none() -> None:
     """Build, test, look: as long as one place gives something new, nothing is blocked."""
-    settings = config(detectors={"cycle": True}, **WIDE)
     events = [
         event
         for at in range(30)
         for event in calls_at(f"tool{at % 3}", 1, at, result=f"log {at}" if at % 3 == 1 else "same")
     ]
-    assert all(one[1] != "cycle" for one in play(settings, events))
+    assert all(one[1] != "stagnation" for one in play(config(**SMALL), events))
 
 
 def test_error_cascade_is_noted_and_never_blocked() -> None:
-    """Ten failures in a row over several tools are noted; a batch counts once, any success starts over."""
-    settings = config(detectors={"errorCascade": True}, loop={"warningThreshold": 10, "criticalThreshold": 20})
+    """Ten failures in a row, by two tools or with three arguments, are noted; any success ends the row."""
+    settings = config(loop={"warningThreshold": 10, "criticalThreshold": 20})
     failing = [e for at in range(30) for e in calls_at(("fetch", "search")[at % 2], at, at, error=f"down {at}")]
     done = play(settings, failing)
     assert [(one[0], one[2]) for one in done if one[1] == "error_cascade"] == [("note", 10), ("note", 20)]
-    one_tool = [e for at in range(30) for e in calls_at("fetch", at, at, error=f"down {at}")]
-    assert not [one for one in play(settings, one_tool) if one[1]]
+    one_tool = [e for at in range(12) for e in calls_at("fetch", at % 3, at, error=f"down {at}")]
+    assert [one[2] for one in play(settings, one_tool) if one[1]] == [10]
+    one_call = [e for at in range(12) for e in calls_at("fetch", at % 2, at, error=f"down {at}")]
+    assert "error_cascade" not in {one[1] for one in play(settings, one_call)}
     helped = [*failing[:18], *calls_at("read", 0, 0), *failing[18:34]]
     assert not [one for one in play(settings, helped) if one[1]]
+
+
+def test_error_cascade_counts_one_failure_whatever_came_between() -> None:
+    """Ten equal failures of one tool among the latest calls are noted at the next call of it, of no other tool."""
+    settings = config(loop={"historySize": 20})
+    events: list[Event] = []
+    for at in range(11):
+        events += calls_at("fetch", at, 2 * at, error=f"down after {at} ms")
+        events += calls_at("read", at, 2 * at + 1)
+    done = play(settings, events)
+    assert [(at, *one[:3]) for at, one in enumerate(done) if one[1]] == [(41, "note", "error_cascade", 10)]
+    assert not [one for one in play(config(loop={"historySize": 18}), events) if one[1]]
 
 
 def test_error_cascade_counts_a_batch_once() -> None:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from helpers import settle
 
 from loopguard_plugin.core.observe import Settlement, observe_call, observe_settlement
 from loopguard_plugin.events import Status, ToolCallSettled
@@ -335,14 +336,75 @@ def test_failure_identity() -> None:
         "failed at 10:00:01",
     ],
 )
-def test_no_failure_identity(result: object) -> None:
-    """Successes, timeouts and commands that said nothing have none."""
-    assert observe("exec", result).failure is None
+def test_no_exec_failure(result: object) -> None:
+    """Successes, timeouts and commands that said nothing are none; a failure has an identity of 5.1b instead."""
+    settlement = observe("exec", result)
+    assert not settlement.exec_failure
+    assert (settlement.failure is not None) is (settlement.status is Status.ERROR)
 
 
-def test_only_exec_has_a_failure_identity() -> None:
+def test_only_exec_has_exec_failures() -> None:
     """The same result of another tool."""
-    assert observe("shell", {"status": "completed", "exitCode": 1, "aggregated": "boom"}).failure is None
+    settlement = observe("shell", {"status": "completed", "exitCode": 1, "aggregated": "boom"})
+    assert (settlement.failure, settlement.exec_failure) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("tool", "first", "second"),
+    [
+        ("fetch", {"error": "down, request id: q-1"}, {"error": "down, request id: q-2"}),
+        ("fetch", {"error": {"code": 503, "requestId": "q1"}}, {"error": {"code": 503, "requestId": "q2"}}),
+        ("fetch", {"error": {"at": [{"took": 1}]}}, {"error": {"at": [{"took": 2}]}}),
+        ("fetch", {"error": ValueError("at 0x7f00")}, {"error": ValueError("at 0x7f01")}),
+        ("fetch", {"result": {"ok": False, "why": "5s"}}, {"result": {"ok": False, "why": "6s"}}),
+        ("fetch", {"result": "after 5 ms", "status": "error"}, {"result": "after 6 ms", "status": "error"}),
+        ("exec", {"error": "pid 1"}, {"error": "pid 2"}),
+        (
+            "exec",
+            {"result": {"status": "failed", "exitCode": 1, "timedOut": True, "output": "at 10:00:01"}},
+            {"result": {"status": "failed", "exitCode": 1, "timedOut": True, "output": "at 10:00:02"}},
+        ),
+        (
+            "wait",
+            {"result": {"status": "failed", "telemetry": {"ms": 1}, "error": "retry 1"}},
+            {"result": {"status": "failed", "telemetry": {"ms": 2}, "error": "retry 2"}},
+        ),
+    ],
+)
+def test_failure_identity_of_any_tool(tool: str, first: dict[str, Any], second: dict[str, Any]) -> None:
+    """SPEC 5.1b: another outcome, the same failure; and no failure of the kind that only commands have."""
+    one, other = (observe_settlement(settle("c", tool, **each), observe_call(tool, {}, ResolvedSettings()), True) for each in (first, second))
+    assert one.outcome != other.outcome
+    assert one.failure == other.failure is not None
+    assert not one.exec_failure
+
+
+def test_equal_errors_have_equal_identities() -> None:
+    """Row 2: an object equals its canonical JSON as a text; so do their failure identities, volatile keys or not."""
+    error = {"code": 503, "took": 5, "trace_id": "abc"}
+    as_object = observe("fetch", error=error)
+    as_text = observe("fetch", error='{"code":503,"took":5,"trace_id":"abc"}')
+    assert as_object.outcome == as_text.outcome
+    assert as_object.failure == as_text.failure
+
+
+def test_similar_results_are_compared_without_their_spans() -> None:
+    """``similar`` (SPEC 11.2): a status that shows elapsed time stays the same, and what it says is shown readably."""
+    tools = {"build": {"similar": True}}
+    settings = parse_settings({"plugins": {"entries": {"loopguard": {"config": {"tools": tools}}}}}).resolve()
+    build = observe_call("build", {}, settings)
+
+    def seen(**outcome: Any) -> Settlement:
+        event = ToolCallSettled(session_key="s", call_id="c", tool="build", **outcome)
+        return observe_settlement(event, build, True)
+
+    assert seen(result="running for 5s").outcome == seen(result="running for 6s").outcome
+    assert seen(result={"state": "running", "took": 5}).outcome == seen(result={"state": "running", "took": 6}).outcome
+    assert seen(result="running").outcome != seen(result="done").outcome
+    assert seen(result="running", outcome_identity="5s").outcome != seen(result="running", outcome_identity="6s").outcome
+    failed = seen(error=ValueError("gave up after 5s"))
+    assert failed.outcome == seen(error="gave up after 6s").outcome
+    assert failed.error_text == "gave up after …"
 
 
 # Statuses
@@ -448,7 +510,7 @@ def test_outcomes_that_nobody_wants_are_not_computed() -> None:
     failed = observe("exec", {"status": "failed", "exitCode": 1, "output": "boom 5s"}, want=False)
     assert failed.failure is None
     assert failed.outcome == observe("exec", {"status": "failed", "exitCode": 1, "output": "boom 5s"}).outcome
-    assert observe("read", error="x", want=False) == observe("read", error="x")
+    assert observe("read", error="x", want=False).outcome == observe("read", error="x").outcome
 
 
 def test_unchanged() -> None:

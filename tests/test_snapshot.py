@@ -16,7 +16,7 @@ from worlds import Step, events_of, seeded, small_settings, steps
 from xxhash import xxh3_128_digest
 
 from loopguard_plugin import LoopGuard, LoopGuardError, SnapshotError, TurnEndingError
-from loopguard_plugin.answers import Blocked, Deliver, Proceed, RunEvicted
+from loopguard_plugin.answers import AgentsUnnamed, Blocked, Deliver, Proceed, RunEvicted
 from loopguard_plugin.core.batch import Batch, Slot
 from loopguard_plugin.core.guard import Guard
 from loopguard_plugin.core.history import History
@@ -30,9 +30,8 @@ from loopguard_plugin.core.run import Leftovers, Run
 from loopguard_plugin.core.sessions import Session, Sessions
 from loopguard_plugin.core.snapshot import MARK, VERSION
 from loopguard_plugin.core.streaks.error_cascade import ErrorCascade
-from loopguard_plugin.core.streaks.stagnation import Stagnation
-from loopguard_plugin.core.streaks.error_cascade import ErrorCascade
 from loopguard_plugin.core.streaks.since import Since
+from loopguard_plugin.core.streaks.stagnation import Stagnation
 from loopguard_plugin.events import Event
 from loopguard_plugin.settings import Settings
 
@@ -76,7 +75,8 @@ def told(guard: Guard, event: Event, now: float) -> tuple[object, ...]:
     step = guard.feed(event, now)
     ended = guard.ended(event.session_key, event.run_id)
     error = step.error and vars(step.error)
-    return step.answer, error, step.facts, ended and vars(ended), guard.runs
+    facts = tuple(fact for fact in step.facts if not isinstance(fact, AgentsUnnamed))  # once a guard, of no run
+    return step.answer, error, facts, ended and vars(ended), guard.runs
 
 
 def fed(chosen: Settings, events: Sequence[Event]) -> Guard:

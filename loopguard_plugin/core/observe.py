@@ -326,7 +326,8 @@ def _observe_failure(
     outcome = parts_digest(compared.value, compared.text, compared.row | _FAILED_SEED)
     if want_identity:
         failure = _exec_identity(compared) if compared.drifts else _similar_identity(compared)
-    return Settlement(status, outcome, failure, status is _UNKNOWN_TOOL, False, text, compared.drifts)
+    exec_failure = compared.drifts and want_identity
+    return Settlement(status, outcome, failure, status is _UNKNOWN_TOOL, False, text, exec_failure)
 
 
 def _observe_opaque(event: ToolCallSettled, want_outcome: bool) -> Settlement:
