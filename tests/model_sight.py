@@ -112,13 +112,14 @@ class PlainSight:
             return Seen(status, (failed, "code mode", canonical(payload)), similar=similar if failed else None)
         if name == "exec" and mode == "running":
             similar = ("similar running", canonical(similar_value(details.get("tail"))))
-            return Seen(status, (failed, "running", canonical(details.get("tail"))), similar=similar if failed else None)
+            tail = canonical(details.get("tail"))
+            return Seen(status, (failed, "running", tail), similar=similar if failed else None)
         if name == "exec" and mode in ("completed", "failed"):
             return finished(status, failed, details, text_of(event.result))
         if name == "exec" and mode in ("approval-pending", "approval-unavailable"):
             asked = [str(details.get(key, "")) for key in ("reason", "host", "command", "warningText")]
-            similar = ("similar", mode, *map(without_volatile, asked))
-            return Seen(status, (failed, mode, *asked), similar=similar if failed else None)
+            pending = ("similar", mode, *map(without_volatile, asked))
+            return Seen(status, (failed, mode, *asked), similar=pending if failed else None)
         if failed:
             similar = ("similar result", canonical(similar_value(event.result)))
             unknown = status == "unknown_tool"

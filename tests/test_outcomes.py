@@ -373,7 +373,8 @@ def test_only_exec_has_exec_failures() -> None:
 )
 def test_failure_identity_of_any_tool(tool: str, first: dict[str, Any], second: dict[str, Any]) -> None:
     """SPEC 5.1b: another outcome, the same failure; and no failure of the kind that only commands have."""
-    one, other = (observe_settlement(settle("c", tool, **each), observe_call(tool, {}, ResolvedSettings()), True) for each in (first, second))
+    call = observe_call(tool, {}, ResolvedSettings())
+    one, other = (observe_settlement(settle("c", tool, **each), call, True) for each in (first, second))
     assert one.outcome != other.outcome
     assert one.failure == other.failure is not None
     assert not one.exec_failure
@@ -401,7 +402,7 @@ def test_similar_results_are_compared_without_their_spans() -> None:
     assert seen(result="running for 5s").outcome == seen(result="running for 6s").outcome
     assert seen(result={"state": "running", "took": 5}).outcome == seen(result={"state": "running", "took": 6}).outcome
     assert seen(result="running").outcome != seen(result="done").outcome
-    assert seen(result="running", outcome_identity="5s").outcome != seen(result="running", outcome_identity="6s").outcome
+    assert seen(outcome_identity="5s").outcome != seen(outcome_identity="6s").outcome
     failed = seen(error=ValueError("gave up after 5s"))
     assert failed.outcome == seen(error="gave up after 6s").outcome
     assert failed.error_text == "gave up after …"

@@ -19,6 +19,8 @@ from loopguard_plugin.events import Event
 
 EVERYTHING = ANSWERS | {
     ("note", "argument_churn"),
+    ("note", "stagnation"),
+    ("block", "stagnation"),
     ("block", "unknown_tool_repeat"),
     ("block", "global_circuit_breaker"),
     ("block", "repeated_tool_error"),

@@ -168,7 +168,7 @@ def test_ten_thousand_runs_go_on() -> None:
 
 def busy() -> Guard:
     """A guard with something of everything: a batch amid settling, notes, blocks, errors, a window, a parked run."""
-    own = {"detectors": {"stagnation": True, "errorCascade": True}, "tools": {"write": {"mutates": True}}, "idleMinutes": 5}
+    own = {"tools": {"write": {"mutates": True}}, "idleMinutes": 5}
     listed = [("x0", "read", {"p": 1}), ("x1", "exec", {"command": "a"}), ("x2", "list", {})]
     events: list[Event] = [
         start("p", run="waits"),

@@ -62,7 +62,8 @@ class Traffic:
         if tool in ("read", "grep") and self.broken and random.random() < 0.7:
             return {"error": "disk full"}
         if dice < 0.08:
-            return {"error": random.choice(("boom", "bang", f"no such file {random.random()}", "unknown tool"))}
+            volatile = f"busy at 0x{random.randint(16, 255):x}", {"code": 503, "took": random.random()}
+            return {"error": random.choice(("boom", "bang", f"no such file {random.random()}", "unknown tool", *volatile))}
         if dice < 0.1:
             return {"status": random.choice(("rejected", "denied", "error", "skipped", "aborted", "blocked", "ok"))}
         if dice < 0.3 and tool in ("write", "exec"):

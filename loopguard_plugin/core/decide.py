@@ -158,11 +158,8 @@ def _stale(run: Run, history: History, call: Call) -> int:
     0 from the first call on that is not remembered; calls of exempt tools are passed over.
     """
     batch, stagnation = run.current, history.stagnation
-    if stagnation is None or not stagnation.count:
-        return 0
-    if call.key not in stagnation.remembered and not run.is_exempt(call.tool, Detector.STAGNATION):
-        batch.news = True
-    return 0 if batch.news or not stagnation.speaks() else stagnation.count
+    batch.news = batch.news or run.is_news(call)
+    return 0 if stagnation is None or batch.news or not stagnation.speaks() else stagnation.count
 
 
 def _limit(run: Run, asked: int) -> Loop | None:

@@ -11,7 +11,7 @@ from ..settings_resolved import DEFAULTS
 from .batch import LISTED, OVER, RUNNING, SETTLED, Batch, Ending, Lone, Slot, slot_is_at
 from .history import History
 from .notes import Buckets
-from .observe import Settlement, tools_under
+from .observe import Call, Settlement, tools_under
 from .post_compaction import BEFORE, CompactionWindow
 from .record import VETO, Record
 from .repeated_errors import RepeatedErrors
@@ -137,6 +137,7 @@ class Run:
         if lone is not None:
             running = made is None
             self.open(lone.spread(made or Record(lone.call.key, lone.call.tool), running=running))
+            self.current.news = self.is_news(lone.call)
         return self.current
 
     def open(self, batch: Batch) -> None:
@@ -255,6 +256,13 @@ class Run:
             if self.limits.policies:
                 watched = [record for record in response if not self.is_exempt(record.tool, Detector.STAGNATION)]
             history.end_response(response, watched)
+
+    def is_news(self, call: Call) -> bool:
+        """Whether a call of the current batch keeps it from being a stale response: it is not remembered."""
+        stagnation = None if self.history is None else self.history.stagnation
+        if stagnation is None or not stagnation.count or call.key in stagnation.remembered:
+            return False
+        return not self.is_exempt(call.tool, Detector.STAGNATION)
 
     def is_exempt(self, tool: str, detector: Detector) -> bool:
         """Whether a detector is to leave a tool alone."""
