@@ -85,8 +85,8 @@ class Rounds:
             elif dice < 0.98:
                 settlements.append(ended)
         random.shuffle(settlements)
-        for ended in settlements:
-            self.events += [ended, ended] if random.random() < 0.05 else [ended]
+        for settled in settlements:
+            self.events += [settled, settled] if random.random() < 0.05 else [settled]
 
     def mishap(self) -> None:
         """Something that is no response."""
@@ -126,7 +126,8 @@ def session(seed: int) -> tuple[dict[str, Any], list[Event]]:
         "criticalThreshold": warning + random.choice((1, 3, 10)),
         "globalCircuitBreakerThreshold": 60,
         "detectors": {
-            name: random.random() < 0.3 for name in ("genericRepeat", "knownPollNoProgress", "pingPong", "argumentChurn")
+            name: random.random() < 0.3
+            for name in ("genericRepeat", "knownPollNoProgress", "pingPong", "argumentChurn")
         },
         "postCompactionGuard": {"windowSize": random.randint(2, 4)},
     }

@@ -63,7 +63,8 @@ class Traffic:
             return {"error": "disk full"}
         if dice < 0.08:
             volatile = f"busy at 0x{random.randint(16, 255):x}", {"code": 503, "took": random.random()}
-            return {"error": random.choice(("boom", "bang", f"no such file {random.random()}", "unknown tool", *volatile))}
+            errors = ("boom", "bang", f"no such file {random.random()}", "unknown tool", *volatile)
+            return {"error": random.choice(errors)}
         if dice < 0.1:
             return {"status": random.choice(("rejected", "denied", "error", "skipped", "aborted", "blocked", "ok"))}
         if dice < 0.3 and tool in ("write", "exec"):
