@@ -10,6 +10,7 @@ import datetime
 import decimal
 import enum
 import functools
+import io
 import json
 import math
 import os
@@ -390,6 +391,8 @@ ODD: dict[str, Callable[[], object]] = {
     "bytes": lambda: b"\x00\xff",
     "bytearray": lambda: bytearray(b"a"),
     "memoryview": lambda: memoryview(b"abc"),
+    "bytes in memory": lambda: io.BytesIO(b"abc"),
+    "text in memory": lambda: io.StringIO("abc"),
     "array": lambda: array.array("d", [1.0, 2.5]),
     "datetime": lambda: datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
     "date": lambda: datetime.date(2026, 1, 2),

@@ -35,6 +35,8 @@ def content_of(value: object) -> bytes | None:
             return _text(cls.__fspath__(value))
         if any(base.__module__ in _SPOKEN for base in cls.__mro__):
             return _text(value)
+        if hasattr(cls, "getvalue") and any(base.__module__ == "_io" for base in cls.__mro__):
+            return _buffer(value)
         if cls.__module__ not in ("builtins", "array", "numpy"):
             return None
         view = memoryview(value)  # type: ignore[arg-type]  # arrays export their memory; most others raise TypeError
@@ -125,6 +127,12 @@ def _text(value: Any) -> bytes:
 
 def _raw(value: Any) -> bytes:
     return bytes(value)
+
+
+def _buffer(value: Any) -> bytes:
+    """All that is in a stream in memory, wherever it has been read to."""
+    held = value.getvalue()
+    return held.encode("utf-8", "surrogatepass") if isinstance(held, str) else bytes(held)
 
 
 def _name(value: Any) -> bytes:

@@ -94,6 +94,7 @@ _CASCADE_NEXT: Final = {
     True: "Look for the cause that these failures share, and remove it before you try another call.",
     False: "This call worked: go on from it, and do not go back to what failed.",
 }
+NOTED: Final = (*_NOTES, Detector.ERROR_CASCADE)  # the detectors that warn
 
 
 def name(tool: str) -> str:
