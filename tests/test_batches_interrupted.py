@@ -130,3 +130,15 @@ def test_window_counts_what_arrives_after_the_compaction() -> None:
     guard: dict[str, object] = {"postCompactionGuard": {"windowSize": 2}}
     assert answers(guard, [*starts, ends[2], compaction(), ends[1], ends[0]])[-1].code == "compaction_loop_persisted"
     assert answers(guard, [*starts, ends[2], ends[1], compaction(), ends[0]])[-1] == DELIVER
+
+
+def test_batch_that_comes_back_with_nothing_new_in_its_list() -> None:
+    """SPEC 8: all calls of the list started before; the one that is not in it is judged as it starts."""
+    listed: list[tuple[str, str, object]] = [("x", "read", {}), ("y", "read", {"p": 2})]
+    events: list[Event] = [
+        *turns(3, "list", result="same"),
+        *(start(*call, batch_id="b", index=at, batch=listed) for at, call in enumerate(listed)),
+        *turns(2, "list", prefix="d", result="same"),
+        start("z", "list", batch_id="b", index=2, batch=listed),
+    ]
+    assert answers({**ON, "warningThreshold": 5}, events)[-1] == PROCEED

@@ -88,7 +88,7 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
     if not history.stirred and len(keys) == len(batch.slots) and history.newest.keys().isdisjoint(keys):
         return  # all of them are new, and nothing is under way that they could go on with
     projection: Projection | None = None
-    stale = min(_stale(run, history, slot.call) for slot in batch.slots)
+    stale = min((_stale(run, history, slot.call) for slot in batch.slots), default=0)
     for slot in batch.slots:
         call = slot.call
         loop = judge(call, history, projection, run.limits, stale)
