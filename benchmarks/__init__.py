@@ -6,7 +6,7 @@ Each script asks one question and prints a Markdown table::
     python -m benchmarks.bus_cycle        what do the bus and the middleware add?
     python -m benchmarks.result_size      how does the cost grow with the result?
     python -m benchmarks.outcome_kinds    what does each row of SPEC 5 cost?
-    python -m benchmarks.exec_failures    what do failing commands with drifting text cost?
+    python -m benchmarks.exec_failures    what do failing commands full of times and ids cost?
     python -m benchmarks.nonces           is comparing hostile text linear in its size?
     python -m benchmarks.history_size     how does the cost grow with `historySize`?
     python -m benchmarks.open_runs        ... with the number of open runs?

@@ -1,12 +1,16 @@
-"""What do failing commands cost whose output drifts (SPEC 5.1)?
+"""What do failing commands cost whose output is full of times and ids (SPEC 5.1, 5.1b)?
 
-Beside five plain ``re.sub`` passes over the same output, which is the obvious way to take the drift out of it.
+Beside plain ``re.sub`` passes over the same output, which is the obvious way to take the volatile spans out of it: five
+for SPEC 5.1, nine with those of 5.1b. Two functions alone, and the whole cycle of the core.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable, Sequence
+
+from loopguard_plugin.core.outcomes.volatile import without_spans, without_volatile
 
 from . import floor, ours
 from .measure import Contender, Timed, Timings, microseconds, table, take_turns, times
@@ -14,10 +18,14 @@ from .texts import drifting
 from .workload import GROUP, Call, call
 
 SIZE = 64 * 1024
-DIGITS = (0.0, 0.002, 0.02, 0.2)
+DIGITS = (0.0, 0.002, 0.02, 0.1, 0.2, 0.5, 1.0)
 """Share of words that have digits in them."""
 PLAIN = "five re.sub passes"
+NINE = "nine re.sub passes"
+SPANS = "without_spans"
+VOLATILE = "without_volatile"
 
+_HEX = "[0-9a-f]"
 _PASSES = [
     (re.compile(pattern, re.IGNORECASE | re.ASCII), replacement)
     for pattern, replacement in (
@@ -26,6 +34,10 @@ _PASSES = [
         (r"\b(attempt|retry)([\s#:=]*)\d+\b", r"\1\2<n>"),
         (r"\b\d+(?:\.\d+)?\s?(?:ns|us|ms|s|seconds?|minutes?|hours?)\b", "<duration>"),
         (r"\b(ppid|pid)([\s#:=]*)\d+\b", r"\1\2<n>"),
+        (rf"\b{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}\b", "<uuid>"),
+        (rf"\b0x{_HEX}+\b", "<address>"),
+        (rf"\b(?=[a-z]*\d)(?=\d*[a-z])(?:[a-z\d]{{16,}}|{_HEX}{{12,}})\b", "<id>"),
+        (r"""\b((?:x-)?(?:request|trace|correlation|span)[ _-]?id\b[\s"':=#]*)[\w.-]+""", r"\1<id>"),
     )
 ]
 
@@ -42,25 +54,50 @@ def failures(digits: float, *, size: int = SIZE, count: int = 24) -> list[Call]:
     return calls
 
 
-def plain(calls: list[Call]) -> Contender:
-    """The five passes, one after the other, over each output."""
-    texts = [one.result["details"]["aggregated"] for one in calls]
+def over(name: str, texts: Sequence[str], work: Callable[[str], object]) -> Contender:
+    """The work, over each of the texts."""
 
     def timed() -> None:
         for text in texts:
-            for pattern, replacement in _PASSES:
-                text = pattern.sub(replacement, text)
+            work(text)
 
     def prepare() -> Timed:
         return timed
 
-    return Contender(name=PLAIN, per=len(calls), prepare=prepare)
+    return Contender(name=name, per=len(texts), prepare=prepare)
+
+
+def passes(count: int) -> Callable[[str], str]:
+    """The first passes, one after the other."""
+
+    def work(text: str) -> str:
+        for pattern, replacement in _PASSES[:count]:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return work
 
 
 def compared(digits: float, *, size: int = SIZE, count: int = 24, rounds: int = 5) -> Timings:
-    """The core, the floor and the passes over the same failures."""
+    """The functions, the passes, the core and the floor over the same failures."""
     calls = failures(digits, size=size, count=count)
-    return take_turns([floor.floor([calls]), plain(calls), ours.core(ours.timeline(calls))], rounds)
+    texts = [one.result["details"]["aggregated"] for one in calls]
+    return take_turns(
+        [
+            over(PLAIN, texts, passes(5)),
+            over(SPANS, texts, without_spans),
+            over(NINE, texts, passes(9)),
+            over(VOLATILE, texts, without_volatile),
+            ours.core(ours.timeline(calls)),
+            floor.floor([calls]),
+        ],
+        rounds,
+    )
+
+
+def worst(name: str, to: str, *, count: int = 16, rounds: int = 3) -> float:
+    """The highest ratio of the best rounds, of all shares of words with digits."""
+    return max(compared(digits, count=count, rounds=rounds).best_ratio(name, to) for digits in DIGITS)
 
 
 def report() -> str:
@@ -68,16 +105,12 @@ def report() -> str:
     lines = []
     for digits in DIGITS:
         timings = compared(digits)
-        lines.append(
-            (
-                f"{digits:.1%}",
-                microseconds(timings.seconds(PLAIN)),
-                microseconds(timings.seconds(ours.CORE)),
-                times(timings.ratio(ours.CORE, PLAIN)),
-                times(timings.ratio(ours.CORE, floor.NAME)),
-            )
-        )
-    return table(("words with digits", PLAIN, "loopguard", "to the passes", "to the floor"), lines)
+        line = [f"{digits:.1%}"]
+        for name, to in ((SPANS, PLAIN), (VOLATILE, NINE), (ours.CORE, PLAIN)):
+            line += [microseconds(timings.seconds(name)), times(timings.ratio(name, to))]
+        lines.append([*line, times(timings.ratio(ours.CORE, floor.NAME))])
+    heads = (SPANS, f"to {PLAIN}", VOLATILE, f"to {NINE}", ours.CORE, "to the five", "to the floor")
+    return table(("words with digits", *heads), lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Is comparing hostile text linear in its size (SPEC 5.3, 5.1)?
+"""Is comparing hostile text linear in its size (SPEC 5.3, 5.1, 5.1b)?
 
 Nested, broken, unbalanced and crossing markers, and output that is all digits: each at 64 KiB and at 1 MiB, which
 is 16 times as long. Linear is a ratio of about 16; the square would be 256.

@@ -16,6 +16,7 @@ from cases import SHARED
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from loopguard_plugin.core.outcomes import ids, times
 from loopguard_plugin.core.outcomes.volatile import value_without_volatile, without_spans, without_volatile
 
 # Written down anew from the contract, with the mark that stands for each span.
@@ -193,7 +194,7 @@ def test_volatile_keys(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["id", "request", "times", "my_request_id", "duration_ms", "uptime", "tooк", "\u017fpan_id", ""]
+    "key", ["id", "request", "times", "my_request_id", "duration_ms", "uptime", "too\u043a", "\u017fpan_id", ""]
 )
 def test_other_keys_count(key: str) -> None:
     """Values under any other key count."""
@@ -304,6 +305,8 @@ near_texts = st.lists(
 ).map("".join)
 """Whole spans that touch each other or stand a character apart."""
 
+MANY_DIGITS = "11 " * 60
+
 
 @settings(max_examples=3000, deadline=None)
 @given(texts | near_texts)
@@ -321,9 +324,23 @@ near_texts = st.lists(
 @example("request_id=x-request-id=5")
 @example(f"{UUID}-{UUID}")
 def test_the_fast_way_is_the_plain_way(text: str) -> None:
-    """Looking for the rare part of each span first changes nothing."""
-    assert without_spans(text) == plainly_without_spans(text)
-    assert without_volatile(text) == plainly_without_volatile(text)
+    """Looking for the rare part of each span first changes nothing, in texts with few digits and with many."""
+    for lead in ("", MANY_DIGITS):
+        assert without_spans(lead + text) == plainly_without_spans(lead + text)
+        assert without_volatile(lead + text) == plainly_without_volatile(lead + text)
+
+
+@settings(max_examples=500, deadline=None)
+@given(texts | near_texts)
+@example("1:00:002:00:00")
+def test_spans_are_in_order_and_do_not_overlap(text: str) -> None:
+    """What the searches answer can be cut out piece by piece."""
+    for folded, kinds in ((times.folded(text), times.TIMES), (ids.folded(text), ids.IDS)):
+        assert len(folded) == len(text)
+        for find, _ in kinds:
+            ends = [place for span in find(folded) for place in span]
+            assert ends == sorted(ends)
+            assert all(start < end for start, end in find(folded))
 
 
 @settings(max_examples=1000, deadline=None)
