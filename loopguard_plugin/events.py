@@ -10,7 +10,6 @@ they arrive, with :func:`check`, so that nonsense never reaches a run.
 No ``from __future__ import annotations`` here: msgspec would have to compile every annotation at every start.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -20,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from .errors import EventError
+from .json_text import JSONError, may_be_deep, read_json
 
 
 class Status(StrEnum):
@@ -126,24 +126,33 @@ _NAMED = re.compile(r"(?:field|value) [`'](\w+)[`']")
 def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
     """One event from JSON text or from a decoded JSON object.
 
-    Text that msgspec refuses as JSON is tried with the standard library's reader, which takes the lone surrogates
-    and ``NaN`` that real tools write. Raises :class:`EventError`, which names the field; nothing else.
+    Any JSON is read, up to :data:`.json_text.MAX_DEPTH` levels of objects and lists; that module says what becomes of
+    lone surrogates and of numbers that Python has no type for. Raises :class:`EventError`, which names the field;
+    nothing else.
     """
     try:
-        if isinstance(data, (bytes, str)):
-            try:
-                event: Event = _decoder.decode(data)
-            except msgspec.ValidationError:
-                raise
-            except (msgspec.DecodeError, UnicodeError):
-                event = msgspec.convert(json.loads(data), Event)
-        else:
-            event = msgspec.convert(data, Event)
+        event = _converted(data)
     except msgspec.ValidationError as error:
         raise _named(str(error)) from error
-    except (ValueError, RecursionError) as error:
-        raise EventError("(event)", f"not JSON: {error}") from error
+    except (JSONError, RecursionError) as error:
+        raise EventError("(event)", str(error)) from error
     check(event)
+    return event
+
+
+def _converted(data: bytes | str | Mapping[str, Any]) -> Event:
+    event: Event
+    if isinstance(data, (bytes, str)):
+        if not may_be_deep(data):
+            try:
+                event = _decoder.decode(data)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                pass  # either no event, or JSON that msgspec does not take
+            else:
+                return event
+        event = msgspec.convert(read_json(data), Event)
+    else:
+        event = msgspec.convert(data, Event)
     return event
 
 
