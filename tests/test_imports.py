@@ -17,7 +17,7 @@ NAME = "loopguard_plugin"
 
 # Imports point from a later row to the same row or an earlier one. The parts of settings count as one room.
 ROWS = (
-    {"errors", "answers", "json_text", "events", "settings"},
+    {"errors", "answers", "json_text", "printable", "events", "settings"},
     {"core"},
     {"composition", "decisions", "log_lines", "logs", "config_file", "bus"},
     {"middleware", "metrics", "config_watch", "transcripts", "report"},

@@ -6,13 +6,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .commands import Commands
@@ -101,6 +96,7 @@ def _edit(file: str, steps: Steps, value: str | None) -> int:
         return Exit.BAD_USAGE
     from ..config_file import decode_config, load_config_bytes, read_config
     from .config_paths import shown_path
+    from .files import replace
 
     data = read_config(file)
     before = decode_config(data, file)
@@ -116,7 +112,7 @@ def _edit(file: str, steps: Steps, value: str | None) -> int:
         print(f"{file}: cannot be edited without changing other parts of it; nothing was written", file=sys.stderr)
         return Exit.BAD_USAGE
     if new != data:
-        _replace(file, data, new)
+        replace(file, data, new)
     was, now = _found(before, steps), _found(after, steps)
     print(f"{shown_path(steps)}: " + (f"{_shown(was)} → {_shown(now)}" if new != data else f"{_shown(now)} already"))
     _report(settings, steps)
@@ -147,27 +143,6 @@ def _without(value: object, steps: Steps) -> object:
     inner = _without(value.get(first), tuple(rest))
     others = {key: item for key, item in value.items() if key != first}
     return {**others, first: inner} if inner else others
-
-
-def _replace(file: str, old: bytes, new: bytes) -> None:
-    """The whole new contents or none of them, under the same mode and owner; a link stays a link. Raises OSError."""
-    target = Path(os.path.realpath(file))
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as out:
-        temporary = Path(out.name)
-        try:
-            out.write(new)
-            out.flush()
-            os.fsync(out.fileno())
-            shutil.copymode(target, temporary)
-            with contextlib.suppress(OSError, AttributeError):  # another's file, or a system without owners
-                owner = target.stat()
-                os.chown(temporary, owner.st_uid, owner.st_gid)
-            if target.read_bytes() != old:
-                raise OSError(0, "it was changed by someone else meanwhile")
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
 
 
 def _report(settings: Settings, steps: Steps) -> None:
