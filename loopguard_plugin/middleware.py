@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast, overload
@@ -247,8 +248,12 @@ class LoopGuard:
         return step
 
     def _pass_on(self, event: object, error: EventError) -> None:
-        """A malformed event is told once a minute, and goes to the next handler."""
-        unreported = self._seldom.passes((type(event), error.field, error.reason), time.monotonic())
+        """A malformed event is told once a minute for its type and field, and goes to the next handler.
+
+        The places in a list do not count, nor does the value: a publisher may send another one with each event.
+        """
+        field = re.sub(r"\[\d+\]", "[]", error.field)
+        unreported = self._seldom.passes((type(event), field), time.monotonic())
         if unreported is not None:
             try:
                 logs.malformed(event, error, unreported)

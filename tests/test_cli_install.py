@@ -1,4 +1,4 @@
-"""``loopguard install`` and ``doctor``: somebody else's settings file is edited without harm, and the guard is alive."""
+"""``loopguard install`` and ``doctor``: somebody else's settings, edited without harm, and a guard that is alive."""
 
 from __future__ import annotations
 

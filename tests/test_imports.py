@@ -138,7 +138,7 @@ def test_import_loads_nothing_heavy() -> None:
     baseline = loaded_by("import msgspec, orjson, xxhash")
     assert not (used - baseline) & heavy
     assert not {name for name in used if name.startswith(f"{NAME}.")} - {
-        f"{NAME}.{name}" for name in ("answers", "errors", "events", "json_text")
+        f"{NAME}.{name}" for name in ("answers", "errors", "events", "json_text", "printable")
     }
 
 

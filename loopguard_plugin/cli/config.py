@@ -10,6 +10,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
+from ..printable import printable
 from .commands import Commands
 from .exits import Exit
 
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not is_setting(steps):
         nearest = nearest_path(steps)
         hint = f" (did you mean {nearest}?)" if nearest else ""
-        print(f"{shown_path(steps)}: not a setting of loopguard{hint}", file=sys.stderr)
+        print(printable(f"{shown_path(steps)}: not a setting of loopguard{hint}"), file=sys.stderr)
         return Exit.BAD_USAGE
     try:
         if arguments.action == "get":
@@ -66,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return Exit.BAD_USAGE
     except OSError as error:
-        print(f"{arguments.file}: cannot be written: {error.strerror or type(error).__name__}", file=sys.stderr)
+        why = error.strerror or type(error).__name__
+        print(f"{printable(arguments.file)}: cannot be written: {why}", file=sys.stderr)
         return Exit.BAD_INPUT
 
 
@@ -81,9 +83,10 @@ def _get(file: str, steps: Steps) -> int:
         default = default_of(steps)
         print(_UNSET)
         if default is not None:
-            print(f"the default is {_shown(default)}", file=sys.stderr)
+            print(printable(f"the default is {_shown(default)}"), file=sys.stderr)
         return Exit.OK
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    print(text if text.replace("\n", "").isprintable() else json.dumps(value, indent=2))
     return Exit.OK
 
 
@@ -104,17 +107,19 @@ def _edit(file: str, steps: Steps, value: str | None) -> int:
     try:
         new = (without_value(text, steps) if value is None else with_value(text, steps, value)).encode("utf-8")
     except EditError as error:
-        print(f"{file}: {error}", file=sys.stderr)
+        print(printable(f"{file}: {error}"), file=sys.stderr)
         return Exit.BAD_USAGE
     settings = load_config_bytes(new, file)
     after = decode_config(new, file)
     if repr(_without(before, steps)) != repr(_without(after, steps)):  # by their text: NaN is not equal to itself
-        print(f"{file}: cannot be edited without changing other parts of it; nothing was written", file=sys.stderr)
+        why = "cannot be edited without changing other parts of it; nothing was written"
+        print(f"{printable(file)}: {why}", file=sys.stderr)
         return Exit.BAD_USAGE
     if new != data:
         replace(file, data, new)
     was, now = _found(before, steps), _found(after, steps)
-    print(f"{shown_path(steps)}: " + (f"{_shown(was)} → {_shown(now)}" if new != data else f"{_shown(now)} already"))
+    change = f"{_shown(was)} → {_shown(now)}" if new != data else f"{_shown(now)} already"
+    print(printable(f"{shown_path(steps)}: {change}"))
     _report(settings, steps)
     return Exit.OK
 
@@ -150,9 +155,9 @@ def _report(settings: Settings, steps: Steps) -> None:
     from .check_config import concerns, guards, whom
 
     agent = _agent(settings, steps)
-    print(f"guards for {whom(settings, agent)}")
+    print(printable(f"guards for {whom(settings, agent)}"))
     for line in (*guards(settings, agent), *concerns(settings)):
-        print(line)
+        print(printable(line))
 
 
 def _agent(settings: Settings, steps: Steps) -> str | None:

@@ -30,6 +30,7 @@ from ..answers import Answer  # noqa: E402
 from ..errors import SettingsError, SnapshotError, TurnEndingError  # noqa: E402
 from ..events import Event  # noqa: E402
 from ..json_text import read_json  # noqa: E402
+from ..printable import printable  # noqa: E402
 from ._claude import Output, respond  # noqa: E402
 from ._claude_state import State, forget, held  # noqa: E402
 from ._claude_transcript import PATIENCE, PAUSE, look  # noqa: E402
@@ -136,7 +137,7 @@ def _log_facts(facts: tuple[Any, ...]) -> None:
 
 def _log(text: str) -> None:
     try:
-        print(f"loopguard: {text}", file=sys.stderr)
+        print(f"loopguard: {printable(text)}", file=sys.stderr)
     except OSError:
         return
 
