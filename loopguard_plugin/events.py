@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from .errors import EventError
 from .json_text import JSONError, may_be_deep, read_json
+from .printable import printable
 
 
 class Status(StrEnum):
@@ -115,11 +116,14 @@ Event: TypeAlias = ToolCallStarted | ToolCallSettled | CompactionRetry | UserMes
 
 EVENT_TYPES: tuple[type[Struct], ...] = (ToolCallStarted, ToolCallSettled, CompactionRetry, UserMessageCommitted)
 
+_WORDS: dict[str, type[StrEnum]] = {"status": Status, "kind": MessageKind}
 _STATUSES = frozenset(Status)
 _KINDS = frozenset(MessageKind)
+_LONGEST_WORD = 40
 
 _decoder = msgspec.json.Decoder(Event)
 _FIELD = re.compile(r"`\$\.?([^`]*)`$")
+_WRONG_WORD = re.compile(r"Invalid enum value '(.*)'\Z", re.DOTALL)
 _NAMED = re.compile(r"(?:field|value) [`'](\w+)[`']")
 
 
@@ -164,6 +168,8 @@ def _named(message: str) -> EventError:
     path = at.group(1) if at else ""
     if inner and "missing required" in reason:
         path = f"{path}.{inner.group(1)}" if path else inner.group(1)
+    if path in _WORDS and (wrong := _WRONG_WORD.match(reason)):
+        reason = _not_one_of(path, wrong.group(1))
     return EventError(path or "type", reason)
 
 
@@ -217,13 +223,13 @@ def _check_fields(event: object) -> None:
             raise EventError("index", f"expected a whole number from 0, got {_brief(index)}")
     if isinstance(event, ToolCallSettled):
         if event.status is not None and (not isinstance(event.status, str) or event.status not in _STATUSES):
-            raise EventError("status", f"expected one of {', '.join(Status)}, got {_brief(event.status)}")
+            raise EventError("status", _not_one_of("status", event.status))
         if event.deliverable is not True and event.deliverable is not False:
             raise EventError("deliverable", f"expected true or false, got {_brief(event.deliverable)}")
     elif isinstance(event, UserMessageCommitted) and (
         not isinstance(event.kind, str) or event.kind not in _KINDS
     ):
-        raise EventError("kind", f"expected one of {', '.join(MessageKind)}, got {_brief(event.kind)}")
+        raise EventError("kind", _not_one_of("kind", event.kind))
 
 
 def _may_be_text(event: object, *names: str) -> None:
@@ -256,11 +262,32 @@ def _need_text(value: object, path: str) -> None:
         raise EventError(path, f"expected a string, got {_brief(value)}")
 
 
+def _not_one_of(field: str, value: object) -> str:
+    """What a field may say, and what it said instead: a word of a gateway's own, no content."""
+    said = f'"{printable(value[:_LONGEST_WORD])}"' if isinstance(value, str) else _brief(value)
+    return f"expected one of {', '.join(_WORDS[field])}, got {said}"
+
+
 def _brief(value: object) -> str:
     """A value's type, and the value itself where it is short and plain: contents never reach a message."""
     if isinstance(value, (bool, int, float)) and abs(value) < 10**18:  # of a longer number even repr() may raise
         return f"{type(value).__name__} {value!r}"
     return type(value).__name__
+
+
+def _batch_call(call: object, place: int) -> BatchCall:
+    if isinstance(call, (tuple, list)) and len(call) in (2, 3):
+        call = BatchCall(*call)
+    if not isinstance(call, BatchCall):
+        found = type(call).__name__ + (f" of {len(call)}" if isinstance(call, (tuple, list)) else "")
+        raise TypeError(
+            f"calls[{place}]: expected a BatchCall or (call_id, tool, args), got {found}; "
+            "use BatchCall(call_id, tool, args) with the names that your calls have for these"
+        )
+    for name in ("call_id", "tool"):
+        if not isinstance(getattr(call, name), str):
+            raise TypeError(f"calls[{place}].{name}: expected a string, got {_brief(getattr(call, name))}")
+    return call
 
 
 def batch_started(
@@ -275,9 +302,12 @@ def batch_started(
     """The starts of one whole response, in model call order.
 
     ``calls`` are :class:`BatchCall` or ``(call_id, tool, args)``. Every start carries the whole list, so the first
-    one to be published admits or blocks the batch as one, whichever it is.
+    one to be published admits or blocks the batch as one, whichever it is. Raises TypeError, which names what it was
+    given, for anything else: the calls of a model's API are objects of other names and shapes.
     """
-    batch = tuple(call if isinstance(call, BatchCall) else BatchCall(*call) for call in calls)
+    if isinstance(calls, (str, bytes, Mapping, BatchCall)) or not isinstance(calls, Iterable):
+        raise TypeError(f"batch_started takes a list of calls, got {type(calls).__name__}")
+    batch = tuple(_batch_call(call, place) for place, call in enumerate(calls))
     return [
         ToolCallStarted(
             session_key=session_key,
