@@ -253,6 +253,14 @@ def test_calls_that_never_settle_do_not_fill_memory() -> None:
     assert len(talk.cut()) <= 4096
 
 
+@pytest.mark.parametrize("sample", ["openai-tau.json", "gemini.json", "atif.json", "swe-agent.traj", "events.jsonl"])
+def test_the_format_may_be_asked_for_again(sample: str) -> None:
+    """Asking twice gives the same answer, of documents and of lines, and all of it is read afterwards."""
+    with Source.open(str(SAMPLES / sample)) as source:
+        assert detect(source) == detect(source)
+        assert len(list(read(source, Talks()))) == len(played(SAMPLES / sample)) > 0
+
+
 def test_detecting_takes_nothing_away() -> None:
     """After the format was told, the reader still sees the first line."""
     with Source.open(str(SAMPLES / "events.jsonl")) as source:

@@ -109,8 +109,8 @@ class Source:
             values, problem = json_values(b"".join(self._ahead))
             if problem is None and len(values) != 1:
                 problem = f"expected one JSON document, found {len(values)}"
-            if problem is None:
-                self._ahead.clear()
+            if problem is None:  # the lines are of no more use, but for telling the format
+                self._ahead = deque(islice(self._ahead, _HEAD_LINES))
             self._document = (values[0] if values else None), problem
         return self._document
 
