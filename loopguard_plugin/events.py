@@ -147,14 +147,15 @@ def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
 def _converted(data: bytes | str | Mapping[str, Any]) -> Event:
     event: Event
     if isinstance(data, (bytes, str)):
-        if not may_be_deep(data):
+        deep = may_be_deep(data)
+        if not deep:
             try:
                 event = _decoder.decode(data)
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 pass  # either no event, or JSON that msgspec does not take
             else:
                 return event
-        event = msgspec.convert(read_json(data), Event)
+        event = msgspec.convert(read_json(data, deep=deep), Event)
     else:
         event = msgspec.convert(data, Event)
     return event

@@ -21,7 +21,6 @@ MAX_DEPTH: Final = 1000
 
 _LONGEST_INT: Final = 4300  # digits; what int() takes by default
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_CONTAINERS: Final = (dict, list)
 
 
 class JSONError(ValueError):
@@ -34,9 +33,12 @@ class JSONError(ValueError):
         self.at = at
 
 
-def read_json(data: bytes | str) -> object:
-    """The one value of a text. Raises :class:`JSONError`, nothing else."""
-    value = _quickly(data)
+def read_json(data: bytes | str, *, deep: bool | None = None) -> object:
+    """The one value of a text. Raises :class:`JSONError`, nothing else.
+
+    ``deep``: what :func:`may_be_deep` says, where it was asked already.
+    """
+    value = _quickly(data, may_be_deep(data) if deep is None else deep)
     if value is not _REFUSED:
         return value
     text = _text(data)
@@ -53,7 +55,7 @@ def read_line(data: bytes | str, blank: str = " \t\r\n\0") -> tuple[list[object]
     Objects glued together (``{…}{…}``, seen where two processes wrote one file) are taken apart. ``blank`` may stand
     between them: NUL bytes are what a crash leaves in a file.
     """
-    value = _quickly(data)
+    value = _quickly(data, may_be_deep(data))
     if value is not _REFUSED:
         return [value], None
     text = _text(data).rstrip(blank)
@@ -71,6 +73,8 @@ def read_line(data: bytes | str, blank: str = " \t\r\n\0") -> tuple[list[object]
 
 def may_be_deep(data: bytes | str) -> bool:
     """False where the text has too few brackets to be nested beyond ``MAX_DEPTH``."""
+    if len(data) <= 2 * MAX_DEPTH:
+        return False
     if isinstance(data, str):
         return data.count("[") + data.count("{") > MAX_DEPTH
     return data.count(b"[") + data.count(b"{") > MAX_DEPTH
@@ -79,25 +83,26 @@ def may_be_deep(data: bytes | str) -> bool:
 _REFUSED: Final = object()
 
 
-def _quickly(data: bytes | str) -> object:
+def _quickly(data: bytes | str, deep: bool) -> object:
     """The value as msgspec reads it; a mark where it does not."""
     try:
         value: object = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _REFUSED
-    return _REFUSED if may_be_deep(data) and _is_deep(value) else value
+    return _REFUSED if deep and _is_deep(value) else value
 
 
 def _is_deep(value: object) -> bool:
     """Level by level: recursion is what has to be avoided."""
-    level = [value] if isinstance(value, _CONTAINERS) else []
+    level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for holder in level
-            for inner in (holder.values() if isinstance(holder, dict) else holder)
-            if isinstance(inner, _CONTAINERS)
-        ]
+        inner: list[dict[str, object] | list[object]] = []
+        for holder in level:
+            for item in holder.values() if isinstance(holder, dict) else holder:
+                cls = item.__class__
+                if cls is dict or cls is list:
+                    inner.append(item)
+        level = inner
         if not level:
             return False
     return True
