@@ -88,6 +88,7 @@ def held(session: str) -> Iterator[tuple[State, Callable[[State], None]]]:
 def _make(folder: str) -> None:
     """A directory and those above it that are missing, for this user alone, whatever the umask."""
     missing = []
+    folder = os.path.abspath(folder)
     while not os.path.isdir(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)

@@ -454,6 +454,13 @@ def test_directories_are_for_the_user_alone(tmp_path: Path, umask: int) -> None:
     assert (tmp_path / "home").stat().st_mode & 0o777 == 0o755
 
 
+def test_a_relative_state_directory_is_made(tmp_path: Path) -> None:
+    """``LOOPGUARD_STATE_DIR`` may be relative to where Claude Code runs."""
+    env = {**os.environ, "LOOPGUARD_STATE_DIR": "a/b"}
+    subprocess.run([sys.executable, START], input=json.dumps(EVENT), env=env, cwd=tmp_path, text=True, timeout=30)
+    assert len(list((tmp_path / "a" / "b").iterdir())) == 1
+
+
 @pytest.fixture
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """The hook's own function, for more events than processes are worth; gives its answer."""
