@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from loopguard_plugin.cli.install import hook_command
+from loopguard_plugin.cli.claude_settings import hook_command
 
 from .measure import table
 

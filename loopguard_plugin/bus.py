@@ -14,6 +14,7 @@ import anyio
 from . import logs
 from .answers import Acknowledged, Answer, Blocked, Deliver, Proceed
 from .composition import plain_answer, stricter
+from .decisions import LoopGuardDecision
 from .errors import TurnEndingError
 from .events import CompactionRetry, Event, ToolCallSettled, ToolCallStarted, UserMessageCommitted
 
@@ -47,9 +48,9 @@ class EmbeddedBus:
     in ``handler_failures``, and the event is answered by the rest. ``TurnEndingError`` reaches the publisher once every
     handler has run; cancellation reaches it at once. What a middleware raises reaches it as it is.
 
-    A settlement that has begun reaches every handler, also where its publisher is cancelled meanwhile (by an anyio or
-    trio scope; asyncio's own ``task.cancel()`` cannot be held up). So that nothing hangs, a handler that takes longer
-    than ``settle_deadline`` seconds over one settlement is cut off and counts as failed.
+    A settlement or a decision of the guard that has begun reaches every handler, also where its publisher is cancelled
+    meanwhile (by an anyio or trio scope; asyncio's own ``task.cancel()`` cannot be held up). So that nothing hangs, a
+    handler that takes longer than ``settle_deadline`` seconds over one of them is cut off and counts as failed.
     """
 
     def __init__(self, *, settle_deadline: float = 30.0) -> None:
@@ -103,7 +104,7 @@ class EmbeddedBus:
             if not isinstance(event, event_type):
                 continue
             try:
-                if isinstance(event, ToolCallSettled):
+                if isinstance(event, (ToolCallSettled, LoopGuardDecision)):
                     with anyio.fail_after(self._settle_deadline, shield=True):
                         theirs = await handler(event)
                 else:

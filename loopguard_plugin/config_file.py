@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import NamedTuple
 
 import pyjson5
@@ -50,14 +51,24 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
     return load_config_bytes(read_config(path), os.fspath(path))
 
 
-def read_config(path: str | os.PathLike[str]) -> bytes:
-    """The contents of a file. Raises :class:`SettingsError` where it cannot be read; nothing else."""
+def read_config(path: str | os.PathLike[str], *, wait: bool = True) -> bytes:
+    """The contents of a file. Raises :class:`SettingsError` where it cannot be read; nothing else.
+
+    ``wait=False``: nobody is waited for who should write into a pipe; what is not a plain file is refused.
+    """
     try:
-        with open(os.fspath(path), "rb") as file:  # pathlib alone would take longer to load than all else here
+        # pathlib alone would take longer to load than all else here
+        with open(os.fspath(path), "rb", opener=None if wait else _without_waiting) as file:
+            if not (wait or stat.S_ISREG(os.fstat(file.fileno()).st_mode)):
+                raise OSError(0, "not a plain file")
             return file.read()
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
         raise SettingsError((Problem("", f"cannot be read: {reason}"),), os.fspath(path)) from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def load_config_bytes(data: bytes, file: str | None = None) -> Settings:

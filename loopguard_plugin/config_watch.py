@@ -62,7 +62,7 @@ async def _follow(guard: LoopGuard, file: str, quiet: float, poll: float, stop: 
     last: Settings | SettingsError | None = None
     async with aclosing(_wakes(file, poll, stop)) as wakes:
         async for _ in wakes:
-            if await run_sync(_read, file) == seen:
+            if await _contents(file) == seen:
                 continue
             contents = await _settled(file, quiet)
             found = await run_sync(_settings, contents, file)
@@ -86,17 +86,23 @@ def _apply(guard: LoopGuard, found: Settings | SettingsError, last: Settings | S
 
 async def _settled(file: str, quiet: float) -> Contents:
     """The contents once they have stayed the same for ``quiet`` seconds."""
-    contents = await run_sync(_read, file)
+    contents = await _contents(file)
     while True:
         await anyio.sleep(quiet)
-        before, contents = contents, await run_sync(_read, file)
+        before, contents = contents, await _contents(file)
         if before == contents:
             return contents
 
 
+async def _contents(file: str) -> Contents:
+    """Nothing depends on a read that is given up: a gateway that shuts down does not wait for a disk that hangs."""
+    return await run_sync(_read, file, abandon_on_cancel=True)
+
+
 def _read(file: str) -> Contents:
+    """What is not a plain file any more (a pipe, say) cannot be read, and is not waited for."""
     try:
-        return read_config(file)
+        return read_config(file, wait=False)
     except SettingsError as error:
         return error.problems
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from .printable import printable
+
 if TYPE_CHECKING:
     from .answers import Blocked, Code, Deliver, Detector
 
@@ -65,7 +67,7 @@ class SettingsError(LoopGuardError, ValueError):
 
     def __str__(self) -> str:
         prefix = f"{self.file}: " if self.file else ""
-        return "\n".join(f"{prefix}{problem}" for problem in self.problems)
+        return "\n".join(printable(f"{prefix}{problem}") for problem in self.problems)
 
 
 class SnapshotError(LoopGuardError, ValueError):

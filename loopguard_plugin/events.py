@@ -10,7 +10,6 @@ they arrive, with :func:`check`, so that nonsense never reaches a run.
 No ``from __future__ import annotations`` here: msgspec would have to compile every annotation at every start.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -20,6 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from .errors import EventError
+from .json_text import JSONError, may_be_deep, read_json
+from .printable import printable
 
 
 class Status(StrEnum):
@@ -115,35 +116,48 @@ Event: TypeAlias = ToolCallStarted | ToolCallSettled | CompactionRetry | UserMes
 
 EVENT_TYPES: tuple[type[Struct], ...] = (ToolCallStarted, ToolCallSettled, CompactionRetry, UserMessageCommitted)
 
+_WORDS: dict[str, type[StrEnum]] = {"status": Status, "kind": MessageKind}
 _STATUSES = frozenset(Status)
 _KINDS = frozenset(MessageKind)
+_LONGEST_WORD = 40
 
 _decoder = msgspec.json.Decoder(Event)
 _FIELD = re.compile(r"`\$\.?([^`]*)`$")
+_WRONG_WORD = re.compile(r"Invalid enum value '(.*)'\Z", re.DOTALL)
 _NAMED = re.compile(r"(?:field|value) [`'](\w+)[`']")
 
 
 def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
     """One event from JSON text or from a decoded JSON object.
 
-    Text that msgspec refuses as JSON is tried with the standard library's reader, which takes the lone surrogates
-    and ``NaN`` that real tools write. Raises :class:`EventError`, which names the field; nothing else.
+    Any JSON is read, up to :data:`.json_text.MAX_DEPTH` levels of objects and lists; that module says what becomes of
+    lone surrogates and of numbers that Python has no type for. Raises :class:`EventError`, which names the field;
+    nothing else.
     """
     try:
-        if isinstance(data, (bytes, str)):
-            try:
-                event: Event = _decoder.decode(data)
-            except msgspec.ValidationError:
-                raise
-            except (msgspec.DecodeError, UnicodeError):
-                event = msgspec.convert(json.loads(data), Event)
-        else:
-            event = msgspec.convert(data, Event)
+        event = _converted(data)
     except msgspec.ValidationError as error:
         raise _named(str(error)) from error
-    except (ValueError, RecursionError) as error:
-        raise EventError("(event)", f"not JSON: {error}") from error
+    except (JSONError, RecursionError) as error:
+        raise EventError("(event)", str(error)) from error
     check(event)
+    return event
+
+
+def _converted(data: bytes | str | Mapping[str, Any]) -> Event:
+    event: Event
+    if isinstance(data, (bytes, str)):
+        deep = may_be_deep(data)
+        if not deep:
+            try:
+                event = _decoder.decode(data)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                pass  # either no event, or JSON that msgspec does not take
+            else:
+                return event
+        event = msgspec.convert(read_json(data, deep=deep), Event)
+    else:
+        event = msgspec.convert(data, Event)
     return event
 
 
@@ -155,6 +169,8 @@ def _named(message: str) -> EventError:
     path = at.group(1) if at else ""
     if inner and "missing required" in reason:
         path = f"{path}.{inner.group(1)}" if path else inner.group(1)
+    if path in _WORDS and (wrong := _WRONG_WORD.match(reason)):
+        reason = _not_one_of(path, wrong.group(1))
     return EventError(path or "type", reason)
 
 
@@ -208,13 +224,13 @@ def _check_fields(event: object) -> None:
             raise EventError("index", f"expected a whole number from 0, got {_brief(index)}")
     if isinstance(event, ToolCallSettled):
         if event.status is not None and (not isinstance(event.status, str) or event.status not in _STATUSES):
-            raise EventError("status", f"expected one of {', '.join(Status)}, got {_brief(event.status)}")
+            raise EventError("status", _not_one_of("status", event.status))
         if event.deliverable is not True and event.deliverable is not False:
             raise EventError("deliverable", f"expected true or false, got {_brief(event.deliverable)}")
     elif isinstance(event, UserMessageCommitted) and (
         not isinstance(event.kind, str) or event.kind not in _KINDS
     ):
-        raise EventError("kind", f"expected one of {', '.join(MessageKind)}, got {_brief(event.kind)}")
+        raise EventError("kind", _not_one_of("kind", event.kind))
 
 
 def _may_be_text(event: object, *names: str) -> None:
@@ -247,11 +263,32 @@ def _need_text(value: object, path: str) -> None:
         raise EventError(path, f"expected a string, got {_brief(value)}")
 
 
+def _not_one_of(field: str, value: object) -> str:
+    """What a field may say, and what it said instead: a word of a gateway's own, no content."""
+    said = f'"{printable(value[:_LONGEST_WORD])}"' if isinstance(value, str) else _brief(value)
+    return f"expected one of {', '.join(_WORDS[field])}, got {said}"
+
+
 def _brief(value: object) -> str:
     """A value's type, and the value itself where it is short and plain: contents never reach a message."""
     if isinstance(value, (bool, int, float)) and abs(value) < 10**18:  # of a longer number even repr() may raise
         return f"{type(value).__name__} {value!r}"
     return type(value).__name__
+
+
+def _batch_call(call: object, place: int) -> BatchCall:
+    if isinstance(call, (tuple, list)) and len(call) in (2, 3):
+        call = BatchCall(*call)
+    if not isinstance(call, BatchCall):
+        found = type(call).__name__ + (f" of {len(call)}" if isinstance(call, (tuple, list)) else "")
+        raise TypeError(
+            f"calls[{place}]: expected a BatchCall or (call_id, tool, args), got {found}; "
+            "use BatchCall(call_id, tool, args) with the names that your calls have for these"
+        )
+    for name in ("call_id", "tool"):
+        if not isinstance(getattr(call, name), str):
+            raise TypeError(f"calls[{place}].{name}: expected a string, got {_brief(getattr(call, name))}")
+    return call
 
 
 def batch_started(
@@ -266,9 +303,12 @@ def batch_started(
     """The starts of one whole response, in model call order.
 
     ``calls`` are :class:`BatchCall` or ``(call_id, tool, args)``. Every start carries the whole list, so the first
-    one to be published admits or blocks the batch as one, whichever it is.
+    one to be published admits or blocks the batch as one, whichever it is. Raises TypeError, which names what it was
+    given, for anything else: the calls of a model's API are objects of other names and shapes.
     """
-    batch = tuple(call if isinstance(call, BatchCall) else BatchCall(*call) for call in calls)
+    if isinstance(calls, (str, bytes, Mapping, BatchCall)) or not isinstance(calls, Iterable):
+        raise TypeError(f"batch_started takes a list of calls, got {type(calls).__name__}")
+    batch = tuple(_batch_call(call, place) for place, call in enumerate(calls))
     return [
         ToolCallStarted(
             session_key=session_key,

@@ -23,6 +23,7 @@ from .answers import (
     WindowArmed,
     WindowClosed,
 )
+from .printable import printable
 
 if TYPE_CHECKING:
     from .settings import ResolvedSettings, Settings
@@ -66,9 +67,8 @@ class Line(NamedTuple):
 
 
 def plain(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Text from outside, on one line and at most so many characters long."""
-    shown = text if len(text) <= longest else text[:longest] + "…"
-    return shown if shown.isprintable() else "".join(char if char.isprintable() else " " for char in shown)
+    """Text from outside, on one line and at most so many of its characters long."""
+    return printable(text if len(text) <= longest else text[:longest] + "…")
 
 
 class Guards(NamedTuple):
@@ -141,7 +141,8 @@ def _(fact: BatchBlocked) -> Line:
     said = f"level=critical action={action} detector={fact.detector} count={fact.count}"
     then = "the turn ends" if fact.terminal else "the model may answer once more"
     done = "nothing is blocked in observe mode" if fact.observed else f"{_calls(fact.calls)} not run, {then}"
-    return Line("ERROR", f"tool loop: tool={plain(fact.tool)} {_where(fact)} {said} ({done})", "critical", action)
+    text = f"tool loop: tool={plain(fact.tool)} {_where(fact)} {said} ({done})"
+    return Line("WARNING" if fact.observed else "ERROR", text, "critical", action)
 
 
 @line.register
@@ -154,7 +155,7 @@ def _(fact: RunEnded) -> Line:
         text = f"post-compaction loop persisted: {tool} {times}, {_where(fact)} {said}"
     else:
         text = f"tool loop: {tool} {_where(fact)} level=critical {said}"
-    return Line("ERROR", text, "critical", action)
+    return Line("WARNING" if fact.observed else "ERROR", text, "critical", action)
 
 
 @line.register

@@ -1,13 +1,14 @@
 """What is written to the gateway's log (SPEC 12). loguru is imported here and nowhere else.
 
 Registering the middleware is the opt-in: lines go to whatever sinks the gateway has, and no sink is ever added but by
-:func:`forward_to_stdlib`. All lines come from the name ``loopguard_plugin.logs``, so that loguru's usual ways apply:
-``logger.disable("loopguard_plugin")`` silences them, and a sink's ``filter={"loopguard_plugin": "ERROR"}`` thins them.
+:func:`forward_to_stdlib`. All lines come from modules of this package, each from the function that had something to
+tell. So loguru's usual ways apply: ``logger.disable("loopguard_plugin")`` silences them, and a sink's
+``filter={"loopguard_plugin": "ERROR"}`` thins them.
 
 Every line carries the bound fields ``FIELDS``, None where one does not apply; ``event`` is the type of the event being
-answered, outside of any ``start`` or ``settings``. Lines at info and above hold no arguments, results or error texts:
-so tracebacks are written as places only, without the error's own text and without the values of variables, which
-loguru's default sink would show. The text of such an error follows at debug.
+answered, outside of any ``start``, ``settings`` or ``end_run``. Lines at info and above hold no arguments, results or
+error texts: so tracebacks are written as places only, without the error's own text and without the values of variables,
+which loguru's default sink would show. The text of such an error follows at debug.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ FIELDS: Final = (
     "detector",
     "level",
     "action",
+    "code",
     "count",
     "call_id",
 )
@@ -111,9 +113,9 @@ def not_notified(directory: str, error: Exception, seconds: float) -> None:
 
 def _reminders(adjustments: Iterable[Adjustment], notices: Iterable[Notice]) -> None:
     for adjustment in adjustments:
-        _write("WARNING", f"loopguard setting adjusted: {_adjusted(adjustment)}", event="settings")
+        _write("WARNING", f"loopguard setting adjusted: {_adjusted(adjustment)}", 3, event="settings")
     for notice in notices:
-        _write("WARNING", f"loopguard setting in force: {notice.path}: {notice.what}", event="settings")
+        _write("WARNING", f"loopguard setting in force: {notice.path}: {notice.what}", 3, event="settings")
 
 
 def _strays(unread: Sequence[Problem], unknown_agents: Sequence[Problem]) -> None:
@@ -133,12 +135,13 @@ def _adjusted(adjustment: Adjustment) -> str:
 
 
 def fact(that: Fact, event: object) -> None:
-    """The line of one thing that the guard did when it answered ``event``."""
+    """The line of one thing that the guard did when it answered ``event``; None: when a run was ended."""
     line = log_lines.line(that)
     fields = {name: value for name in FIELDS if (value := getattr(that, name, None)) is not None}
-    if "detector" in fields:
-        fields["detector"] = str(fields["detector"])  # plain text for sinks that serialise
-    _write(line.severity, line.text, event=event_name(event), level=line.level, action=line.action, **fields)
+    for name in ("detector", "code"):
+        if name in fields:
+            fields[name] = str(fields[name])  # plain text for sinks that serialise
+    _write(line.severity, line.text, event=_moment(event), level=line.level, action=line.action, **fields)
 
 
 def malformed(event: object, error: EventError, unreported: int) -> None:
@@ -148,15 +151,23 @@ def malformed(event: object, error: EventError, unreported: int) -> None:
 
 
 def guard_failed(event: object, error: Exception, unreported: int) -> None:
-    """An exception inside the guard, with its traceback; the event was passed on unjudged (SPEC 13)."""
+    """An exception inside the guard, with its traceback; the event was passed on unjudged (SPEC 13).
+
+    ``event``: the name of the moment where a host's adapter failed outside of any event, None where a run was ended.
+    """
     text = f"loopguard failed inside and passed the event on unjudged: {type(error).__name__}"
-    _write_failure(text + _more(unreported), event, error)
+    _write_failure(text + _more(unreported), _moment(event), error)
 
 
 def handler_failed(event: object, error: Exception, handler: object) -> None:
     """An exception of a handler on the embedded bus; the other handlers ran."""
     name = getattr(handler, "__qualname__", type(handler).__name__)
-    _write_failure(f"a handler of {event_name(event)} failed: {name}: {type(error).__name__}", event, error)
+    _write_failure(f"a handler of {event_name(event)} failed: {name}: {type(error).__name__}", event_name(event), error)
+
+
+def _moment(event: object) -> str:
+    """What the bound field ``event`` says; a text is the name of a moment, given by the code of this package."""
+    return "end_run" if event is None else plain(event) if isinstance(event, str) else event_name(event)
 
 
 def event_name(event: object) -> str:
@@ -180,7 +191,8 @@ def forward_to_stdlib(name: str = "loopguard") -> int:
         if target.isEnabledFor(number):
             fields = {field: record["extra"].get(field) for field in FIELDS}
             where = record["file"].path, record["line"]
-            target.handle(target.makeRecord(name, number, *where, record["message"], (), None, None, extra=fields))
+            text, function = record["message"], record["function"]
+            target.handle(target.makeRecord(name, number, *where, text, (), None, function, extra=fields))
 
     with contextlib.suppress(KeyError, ValueError):  # not forwarded before, or the gateway has removed that sink
         logger.remove(_forwards.pop(name))
@@ -210,19 +222,21 @@ def silenced() -> Iterator[None]:
 
 def _is_ours(record: Record) -> bool:
     """By a bound field too: a gateway may send ``logging`` back into loguru, and nothing may go round in circles."""
-    return record["name"] == __name__ and "session_key" in record["extra"]
+    return (record["name"] or "").startswith(f"{PACKAGE}.") and "session_key" in record["extra"]
 
 
-def _write(severity: str, text: str, **fields: object) -> None:
-    """A sink or patcher that raises must not take the gateway down (SPEC 13)."""
+def _write(severity: str, text: str, depth: int = 2, **fields: object) -> None:
+    """``depth``: how many calls up the function is whose name and line the record shows, the caller of this module.
+
+    A sink or patcher that raises must not take the gateway down (SPEC 13).
+    """
     with contextlib.suppress(Exception):
-        logger.bind(**dict.fromkeys(FIELDS) | fields).log(severity, text)
+        logger.opt(depth=depth).bind(**dict.fromkeys(FIELDS) | fields).log(severity, text)
 
 
-def _write_failure(text: str, event: object, error: Exception) -> None:
-    name = event_name(event)
-    _write("ERROR", f"{text}\n{_bare_traceback(error)}", event=name)
-    _write("DEBUG", f"the text of that {type(error).__name__}: {_said(error)}", event=name)
+def _write_failure(text: str, event: str, error: Exception) -> None:
+    _write("ERROR", f"{text}\n{_bare_traceback(error)}", 3, event=event)
+    _write("DEBUG", f"the text of that {type(error).__name__}: {_said(error)}", 3, event=event)
 
 
 def _said(error: Exception) -> str:

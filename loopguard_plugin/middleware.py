@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast, overload
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 A = TypeVar("A")
 
+MOST_UNTOLD = 256
 QUIET_SECONDS = 60.0  # between two log lines about the same trouble
 
 
@@ -59,8 +62,9 @@ class LoopGuard:
 
     ``clock`` gives seconds and only ever goes forward; it serves idle expiry alone. ``metrics`` counts and times what
     the guard does, see :class:`loopguard_plugin.metrics.Metrics`. ``bus``, usually the one that the guard is registered
-    on, gets a :class:`loopguard_plugin.decisions.LoopGuardDecision` for every note, block and end, before the answer is
-    given. Raises TypeError for anything but :class:`Settings`: a gateway must not start in the belief that it is
+    on, gets a :class:`loopguard_plugin.decisions.LoopGuardDecision` for every note, block and end, once, before the
+    answer is given; where the publisher is cancelled before that, with the next event, its own published again or any
+    other. Raises TypeError for anything but :class:`Settings`: a gateway must not start in the belief that it is
     guarded.
     """
 
@@ -85,6 +89,7 @@ class LoopGuard:
         self._events = self._malformed = self._errors = 0
         self._metrics = metrics
         self._bus = bus
+        self._untold: deque[Fact] = deque(maxlen=MOST_UNTOLD)  # of publishers that were cancelled
         self._feed = self._guard.feed if metrics is None else self._measured
         if metrics is not None:
             metrics.watch(self)
@@ -134,7 +139,7 @@ class LoopGuard:
             step = None
         if step is None:
             return await call_next(event)
-        if step.facts or step.error is not None:
+        if step.facts or step.error is not None or self._untold:
             return await self._notable(step, event, call_next)
         theirs = await call_next(event)
         ours = step.answer
@@ -152,6 +157,9 @@ class LoopGuard:
             if error is None:
                 raise
             raise error from failure
+        except BaseException:
+            self._keep_untold(step.facts)
+            raise
         await self._announce(step.facts, event)
         if error is None:
             return self._composed(step.answer, theirs, event)
@@ -161,16 +169,30 @@ class LoopGuard:
         raise error
 
     async def _announce(self, facts: Iterable[Fact], event: object) -> None:
-        """Publish what was decided. Whoever cannot take it does not keep the answer from the publisher."""
+        """Publish what was decided. Whoever cannot take it does not keep the answer from the publisher.
+
+        What an earlier publisher could not, because it was cancelled, comes first. Where this one is cancelled, too,
+        what has not been handed to the bus by then is kept for the next event.
+        """
         if self._bus is None:
             return
-        for fact in facts:
+        left = deque((*self._untold, *facts))
+        self._untold.clear()
+        while left:
+            fact = left.popleft()
             try:
                 decided = decision(fact)
                 if decided is not None:
                     await self._bus.publish(decided)
             except Exception as error:
                 self._failed(error, event)
+            except BaseException:
+                self._untold.extendleft(reversed(left))
+                raise
+
+    def _keep_untold(self, facts: Iterable[Fact]) -> None:
+        if self._bus is not None:
+            self._untold.extend(facts)
 
     @overload
     def feed(self, event: ToolCallStarted) -> Proceed | Blocked: ...
@@ -247,8 +269,12 @@ class LoopGuard:
         return step
 
     def _pass_on(self, event: object, error: EventError) -> None:
-        """A malformed event is told once a minute, and goes to the next handler."""
-        unreported = self._seldom.passes((type(event), error.field, error.reason), time.monotonic())
+        """A malformed event is told once a minute for its type and field, and goes to the next handler.
+
+        The places in a list do not count, nor does the value: a publisher may send another one with each event.
+        """
+        field = re.sub(r"\[\d+\]", "[]", error.field)
+        unreported = self._seldom.passes((type(event), field), time.monotonic())
         if unreported is not None:
             try:
                 logs.malformed(event, error, unreported)

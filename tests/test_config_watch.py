@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -356,6 +357,41 @@ async def test_cancelling_ends_it_at_once(file: Path) -> None:
     async with watched(file):
         pass
     assert anyio.current_time() - began < 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pipes by name there")
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+async def test_a_file_that_becomes_something_else_is_not_waited_for(
+    file: Path, lines: list[str], make: Callable[[Path], None]
+) -> None:
+    """A pipe, a directory or a device in the file's place is an error like any other; a file again is picked up."""
+    began = anyio.current_time()
+    async with watched(file, poll=0.2) as guard:
+        file.unlink()
+        make(file)
+        await until(lambda: len(lines) == 2)
+        assert lines[1].startswith("ERROR loopguard settings not changed, the last good ones stay")
+        assert f"{file}: cannot be read: " in lines[1]
+        file.rmdir() if file.is_dir() else file.unlink()
+        file.write_text(OFF)
+        await rolls(guard, False)
+        file.unlink()
+        make(file)
+        await until(lambda: len(lines) == 4)
+    assert anyio.current_time() - began < PATIENCE
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pipes by name there")
+async def test_a_gateway_with_a_pipe_for_a_file_shuts_down(file: Path) -> None:
+    """Cancelling ends the watch at once, also while the file cannot be read, and leaves no thread that blocks."""
+    async with watched(file):
+        file.unlink()
+        os.mkfifo(file)
+        await anyio.sleep(1)
+        began = anyio.current_time()
+    assert anyio.current_time() - began < 2
+    waiting = {thread for thread in sys._current_frames().values() if thread.f_code.co_name == "_read"}
+    assert not waiting
 
 
 def test_use_takes_settings_alone(file: Path) -> None:

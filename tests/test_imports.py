@@ -17,7 +17,7 @@ NAME = "loopguard_plugin"
 
 # Imports point from a later row to the same row or an earlier one. The parts of settings count as one room.
 ROWS = (
-    {"errors", "answers", "events", "settings"},
+    {"errors", "answers", "json_text", "printable", "events", "settings"},
     {"core"},
     {"composition", "decisions", "log_lines", "logs", "config_file", "bus"},
     {"middleware", "metrics", "config_watch", "transcripts", "report"},
@@ -138,7 +138,7 @@ def test_import_loads_nothing_heavy() -> None:
     baseline = loaded_by("import msgspec, orjson, xxhash")
     assert not (used - baseline) & heavy
     assert not {name for name in used if name.startswith(f"{NAME}.")} - {
-        f"{NAME}.{name}" for name in ("answers", "errors", "events")
+        f"{NAME}.{name}" for name in ("answers", "errors", "events", "json_text", "printable")
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,7 +14,7 @@ from loguru import logger
 
 from loopguard_plugin import EmbeddedBus, LoopGuard, TurnEndingError, logs
 from loopguard_plugin.answers import BatchBlocked, Detector, NoteEmitted, WindowArmed
-from loopguard_plugin.events import Event
+from loopguard_plugin.events import BatchCall, Event, ToolCallStarted
 
 if TYPE_CHECKING:
     from loguru import Message, Record
@@ -211,6 +212,7 @@ def test_warning_block_and_end(sink: Sink) -> None:
         assert record["message"].startswith(begins)
     fields = [{name: record["extra"][name] for name in logs.FIELDS} for record in told]
     place = {"session_key": "s", "run_id": "r", "agent_id": None, "tool": "read", "detector": "generic_repeat"}
+    place["code"] = None
     assert fields[0] == {
         **place, "event": "tool_call_settled", "level": "warning", "action": "warn", "count": 2, "call_id": "c3",
     }  # fmt: skip
@@ -218,6 +220,104 @@ def test_warning_block_and_end(sink: Sink) -> None:
         **place, "event": "tool_call_started", "level": "critical", "action": "block", "count": 3, "call_id": "c4",
     }  # fmt: skip
     assert (fields[2]["action"], fields[2]["call_id"], fields[2]["level"]) == ("end_turn", "c5", "critical")
+
+
+def test_observe_mode_speaks_at_warning_level(sink: Sink) -> None:
+    """Nobody is woken for a block that was not made: every ``would_…`` is a warning, whatever it would have been."""
+    entry = {"config": {"mode": "observe"}}
+    guard = LoopGuard(
+        settings_of(
+            {
+                **detection(enabled=True, warningThreshold=2, criticalThreshold=3),
+                "plugins": {"entries": {"loopguard": entry}},
+            }
+        )
+    )
+    feed(guard, [*turns(5), *turns(3, "fetch", prefix="d", error="boom")])
+    told = {(record["extra"]["action"], record["level"].name) for record in sink if record["extra"]["action"]}
+    assert told == {("would_warn", "WARNING"), ("would_block", "WARNING"), ("would_end_turn", "WARNING")}
+
+
+def test_code_is_bound_on_every_line(sink: Sink) -> None:
+    """A sink may format ``{extra[code]}``: the code of a turn that was ended, as plain text, None elsewhere."""
+    guard = LoopGuard()
+    feed(guard, [*turns(3, error="boom"), compaction(), *turns(3, prefix="d")])
+    assert all("code" in record["extra"] for record in sink)
+    codes = [record["extra"]["code"] for record in sink if record["extra"]["action"] == "end_turn"]
+    assert codes == ["repeated_tool_error", "compaction_loop_persisted"]
+    assert {type(code) for code in codes} == {str}
+    assert sink[0]["extra"]["code"] is None
+
+
+def test_lines_outside_of_events_have_a_name(sink: Sink) -> None:
+    """What is told when a run is ended says so, and what fails in an adapter names the moment; no type of nothing."""
+    guard = LoopGuard()
+    feed(guard, [start("a", batch_id="b")])
+    guard.end_run("s", "r")
+    logs.guard_failed("tool_execution", ValueError(), 0)
+    logs.guard_failed(None, ValueError(), 0)
+    assert [record["extra"]["event"] for record in sink] == [
+        "start", "end_run", "tool_execution", "tool_execution", "end_run", "end_run",
+    ]  # fmt: skip
+
+
+async def _raises(event: object) -> None:
+    raise ValueError
+
+
+def test_records_show_who_had_something_to_tell(
+    sink: Sink, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """``function`` and ``line`` are those of the layer above the log, in ``logging`` as in loguru."""
+    number = logs.forward_to_stdlib("gateway.where")
+    try:
+        with caplog.at_level(logging.INFO, logger="gateway.where"):
+            guard = LoopGuard(settings_of(detection(criticalThreshold=1)))
+            feed(guard, turns(3, error="boom"))
+            guard.use(settings_of(detection(criticalThreshold=2)))
+            bus = EmbeddedBus()
+            bus.use(guard)
+            bus.subscribe(object, _raises)
+            anyio.run(bus.publish, start("c", session=" "))
+    finally:
+        logger.remove(number)
+    told = {(record["name"], record["function"]) for record in sink}
+    assert told == {
+        ("loopguard_plugin.middleware", "__init__"),
+        ("loopguard_plugin.middleware", "_tell"),
+        ("loopguard_plugin.middleware", "use"),
+        ("loopguard_plugin.middleware", "_pass_on"),
+        ("loopguard_plugin.bus", "_handle"),
+    }
+    assert {record.funcName for record in caplog.records} == {function for _, function in told}
+    assert all(Path(record["file"].path).name in ("middleware.py", "bus.py") for record in sink)
+
+
+def test_malformed_events_are_told_once_a_minute_for_a_field(sink: Sink) -> None:
+    """A publisher that sends another bad value with each event gets one line, and its count later, not a flood."""
+
+    async def publish() -> None:
+        bus = EmbeddedBus()
+        bus.use(LoopGuard())
+        for n in range(50):
+            await bus.publish(start("c", index=-n - 1))
+            await bus.publish(settle("c", index=-n - 1))
+            await bus.publish(
+                ToolCallStarted(
+                    session_key="s",
+                    call_id="c",
+                    tool="t",
+                    batch_id="b",
+                    batch=(*(BatchCall("c", "t"),) * n, 5),  # type: ignore[arg-type]  # that is the point
+                )
+            )
+
+    anyio.run(publish)
+    assert [text[:70] for text in sink.texts("WARNING")] == [
+        "loopguard passed on a malformed tool_call_started unjudged: index: exp",
+        "loopguard passed on a malformed tool_call_settled unjudged: index: exp",
+        "loopguard passed on a malformed tool_call_started unjudged: batch[0]: ",
+    ]
 
 
 def test_repeated_error_line(sink: Sink) -> None:
@@ -363,7 +463,7 @@ def test_gateway_may_filter_by_name() -> None:
         for number in numbers:
             logger.remove(number)
     assert len(ours) == 2
-    assert [record["level"].name for record in errors_only if record["name"] == "loopguard_plugin.logs"] == ["ERROR"]
+    assert [record["level"].name for record in errors_only if record["extra"]] == ["ERROR"]
     assert theirs.texts() == ["the gateway's own line"]
 
 

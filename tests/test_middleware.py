@@ -29,8 +29,9 @@ from loopguard_plugin import (
 )
 from loopguard_plugin.answers import Answer, Effect
 from loopguard_plugin.bus import CallNext
+from loopguard_plugin.decisions import LoopGuardDecision
 from loopguard_plugin.events import Event
-from loopguard_plugin.middleware import QUIET_SECONDS, Seldom
+from loopguard_plugin.middleware import MOST_UNTOLD, QUIET_SECONDS, Seldom
 
 pytestmark = pytest.mark.anyio
 
@@ -220,6 +221,114 @@ async def test_error_raised_twice_is_two_errors() -> None:
     assert errors[0] is not errors[1]
     assert errors[0].message == errors[1].message
     assert errors[0].answer == errors[1].answer
+
+
+class Gate:
+    """A subscriber that lets nobody pass while it is shut."""
+
+    def __init__(self) -> None:
+        self.open = anyio.Event()
+        self.open.set()
+
+    async def __call__(self, event: object) -> None:
+        await self.open.wait()
+
+    async def cancelled(self, bus: EmbeddedBus, event: Event) -> None:
+        """Publish and be cancelled while a handler is busy."""
+        self.open = anyio.Event()
+        with anyio.move_on_after(0.01) as scope:
+            await bus.publish(event)
+        assert scope.cancelled_caught
+        self.open.set()
+
+
+def deciding() -> tuple[EmbeddedBus, list[tuple[str, str]], Gate]:
+    """A bus with a guard, the decisions that are heard on it (action, call id), and a gate for starts."""
+    bus, gate = EmbeddedBus(), Gate()
+    heard: list[tuple[str, str]] = []
+    bus.use(LoopGuard(settings_of(EAGER), bus=bus))
+
+    async def hear(event: LoopGuardDecision) -> None:
+        heard.append((str(event.action), event.call_id))
+
+    bus.subscribe(LoopGuardDecision, hear)
+    bus.subscribe(ToolCallStarted, gate)
+    return bus, heard, gate
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_decision_of_a_cancelled_publisher_comes_with_its_event(times: int) -> None:
+    """Published again, however often that is cancelled too, the event brings its decision along: once."""
+    bus, heard, gate = deciding()
+    await publish_all(bus, turns(3))
+    heard.clear()
+    for _ in range(times):
+        await gate.cancelled(bus, start("c4"))
+    assert heard == []
+    for _ in range(2):
+        assert isinstance(await bus.publish(start("c4")), Blocked)
+    assert heard == [("block", "c4")]
+    await gate.cancelled(bus, start("c5"))
+    with pytest.raises(TurnEndingError):
+        await bus.publish(start("c5"))
+    assert heard == [("block", "c4"), ("block", "c5"), ("end_turn", "c5")]
+
+
+async def test_decision_of_a_publisher_that_never_comes_back() -> None:
+    """Whatever event comes next, of whichever session, brings it, before that event's own decisions; nothing twice."""
+    bus, heard, gate = deciding()
+    await publish_all(bus, turns(3))
+    heard.clear()
+    await gate.cancelled(bus, start("c4"))
+    await bus.publish(message(session="other"))
+    assert heard == [("block", "c4")]
+    await bus.publish(start("d1", "ls"))
+    await bus.publish(settle("d1", "ls"))
+    await gate.cancelled(bus, start("c5"))
+    await bus.publish(start("e1", "ls", session="other"))
+    assert heard == [("block", "c4"), ("block", "c5"), ("end_turn", "c5")]
+
+
+async def test_decision_that_is_being_published_is_published() -> None:
+    """Cancelled while the handlers of the decision run, the publisher waits for them, as for a settlement."""
+    bus, heard, _ = deciding()
+    last: list[str] = []
+
+    async def slowly(event: object) -> None:
+        await anyio.sleep(0.05)
+
+    async def hear_last(event: LoopGuardDecision) -> None:
+        last.append(event.call_id)
+
+    bus.subscribe(LoopGuardDecision, slowly)
+    bus.subscribe(LoopGuardDecision, hear_last)
+    await publish_all(bus, turns(3))
+    heard.clear()
+    last.clear()
+    with anyio.move_on_after(0.01):
+        await bus.publish(start("c4"))
+    await bus.publish(start("c4"))
+    assert heard == [("block", "c4")]
+    assert last == ["c4"]
+
+
+async def test_decisions_that_nobody_comes_for_are_bounded() -> None:
+    """Of decisions left behind by publishers that were cancelled, the newest are kept."""
+    bus, heard, _ = deciding()
+    guard = LoopGuard(settings_of(EAGER), bus=bus)
+
+    async def call_next(event: object) -> None:
+        await anyio.sleep(1)
+
+    for n in range(MOST_UNTOLD + 20):
+        run = f"r{n}"
+        for event in (start("a", run=run), settle("a", run=run), start("b", run=run)):
+            guard.feed(event)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await guard(settle("b", run=run), call_next)
+    await guard(message(), bus.publish)
+    assert len(heard) == MOST_UNTOLD
 
 
 async def test_fails_open(lines: list[str]) -> None:

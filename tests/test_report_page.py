@@ -19,6 +19,7 @@ pytest.importorskip("jinja2")
 
 from loopguard_plugin.cli import main
 from loopguard_plugin.report.page import embedded
+from loopguard_plugin.report.timelines import shown
 
 PLANTED = (
     '</script><script>window.pwned = 1</script><!--<script> <img src=x onerror="window.pwned=1"> \u2028\u2029 &lt;'
@@ -81,6 +82,15 @@ def test_page_holds_every_item_and_mark(tmp_path: Path) -> None:
     ]
     assert "`grep` was called 10 times" in data["texts"][loop["m"][0][4]]
     assert loop["s"] == 2 * len("nothing found")
+
+
+def test_deep_contents_do_not_stop_the_page() -> None:
+    """What is nested more deeply than can be written is said to be; nothing raises."""
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    assert shown(deep) == "(list, nested too deeply to be shown)"
+    assert shown(["x"]) == '[\n "x"\n]'
 
 
 def test_no_contents_unless_asked_for(tmp_path: Path) -> None:

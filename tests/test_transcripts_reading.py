@@ -64,6 +64,68 @@ def test_very_deep_line_is_reported(tmp_path: Path) -> None:
     assert found[1:] == ["2"]
 
 
+def test_line_of_nul_bytes_is_reported(tmp_path: Path) -> None:
+    """What a crash wrote over is a line that could not be read, in every format; the next one plays."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"\0" * 40 + b"\n" + json.dumps(START).encode() + b"\n")
+    assert places(path) == ["!1 expected an event: 40 NUL bytes and nothing else", "2"]
+    assert places(path, "openclaw")[0] == "!1 expected a JSON object: 40 NUL bytes and nothing else"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_line_without_end_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    """A line longer than the limit, as a small gzip file can hold it, ends the file with a message, not the memory."""
+    monkeypatch.setattr("loopguard_plugin.transcripts.source.LONGEST", 4 << 20)
+    good, path = json.dumps(START).encode() + b"\n", tmp_path / "events.jsonl"
+    long = good.replace(b"{}", b'"' + b"a" * (6 << 20) + b'"')
+    for lines, before in ((good + long + good, ["1"]), (long + good, [])):
+        path.write_bytes(gzip.compress(lines) if packed else lines)
+        told = f"!0 cannot be read to its end: line {len(before) + 1} is longer than 4 MiB"
+        assert places(path) == [*before, told]
+
+
+def test_document_without_end_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document is read whole, so the same limit holds for all of it."""
+    monkeypatch.setattr("loopguard_plugin.transcripts.source.LONGEST", 1 << 20)
+    path = tmp_path / "chat.json"
+    path.write_text('{"messages": [\n' + '  {"role":\n "user", "content": "x"},\n' * 50_000 + "]}")
+    assert places(path) == ["!0 cannot be read to its end: as one JSON document it is longer than 1 MiB"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"{" + b'"a": ' * 10,
+        b'{"x": "' + b"y" * (3 << 20),
+        b"[" * 5000 + b"]" * 5000,
+        b"\0" * 100,
+        b'"a note"',
+        b"7" * 5000,
+        b'{"x": 1e999}',
+        b"\xff\xfe",
+        b"broken\nbroken\nbroken\nbroken",
+    ],
+    ids=["cut", "long and cut", "deep", "NUL", "text", "number", "float", "bytes", "many"],
+)
+@pytest.mark.parametrize("sample", ["events.jsonl", "openclaw-v3.jsonl", "codex.jsonl"])
+def test_no_first_line_hides_the_format(first: bytes, sample: str, tmp_path: Path) -> None:
+    """Whatever stands before them, the lines of a transcript play as they do without it."""
+    rest = (SAMPLES / sample).read_bytes()
+    path = tmp_path / sample
+    path.write_bytes(first + b"\n" + rest)
+    kinds = [type(item.event) for item in played(path) if isinstance(item, Placed)]
+    assert kinds == [type(item.event) for item in played(SAMPLES / sample) if isinstance(item, Placed)]
+
+
+def test_broken_document_is_told_as_one(tmp_path: Path) -> None:
+    """Where nothing of a broken document tells its format, the message says where it is broken."""
+    path = tmp_path / "doc.json"
+    path.write_text('{\n  "a": 1,\n  "b": oops\n}\n')
+    (told,) = places(path)
+    assert told.startswith("!0 cannot tell the format")
+    assert told.endswith("as one JSON document: line 3, column 8: not JSON: expecting value")
+
+
 @pytest.mark.parametrize("sample", ["openclaw-v3.jsonl", "gemini.json", "events.jsonl"])
 def test_gzip_reads_the_same(sample: str, tmp_path: Path) -> None:
     """A gzip file is told by its content and gives the same events."""
@@ -189,6 +251,14 @@ def test_calls_that_never_settle_do_not_fill_memory() -> None:
     assert talk.tool("c0") == ""
     assert talk.tool("c9999") == "read"
     assert len(talk.cut()) <= 4096
+
+
+@pytest.mark.parametrize("sample", ["openai-tau.json", "gemini.json", "atif.json", "swe-agent.traj", "events.jsonl"])
+def test_the_format_may_be_asked_for_again(sample: str) -> None:
+    """Asking twice gives the same answer, of documents and of lines, and all of it is read afterwards."""
+    with Source.open(str(SAMPLES / sample)) as source:
+        assert detect(source) == detect(source)
+        assert len(list(read(source, Talks()))) == len(played(SAMPLES / sample)) > 0
 
 
 def test_detecting_takes_nothing_away() -> None:

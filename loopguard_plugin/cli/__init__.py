@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from . import check_config, config, config_schema, demo, explain, install, replay, tune
+from . import check_config, config, config_schema, demo, doctor, explain, install, replay, tune
 from .exits import Exit
 
 __all__ = ["main"]
@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (replay, explain, tune, check_config, config, config_schema, demo, install):
+    for command in (replay, explain, tune, check_config, config, config_schema, demo, install, doctor):
         command.add(commands)
     return parser
 

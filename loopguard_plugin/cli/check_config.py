@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..printable import printable
 from .commands import Commands
 from .exits import Exit
 
@@ -39,9 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return Exit.BAD_USAGE
-    print(f"{arguments.file}: ok")
+    print(f"{printable(arguments.file)}: ok")
     for line in _report(settings, (arguments.agent or "").strip() or None):
-        print(line)
+        print(printable(line))
     return Exit.OK
 
 

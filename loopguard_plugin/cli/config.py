@@ -6,15 +6,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..printable import printable
 from .commands import Commands
 from .exits import Exit
 
@@ -61,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not is_setting(steps):
         former, nearest = former_path(steps), nearest_path(steps)
         hint = f" any more, replaced by {former}" if former else f" (did you mean {nearest}?)" if nearest else ""
-        print(f"{shown_path(steps)}: not a setting of loopguard{hint}", file=sys.stderr)
+        print(printable(f"{shown_path(steps)}: not a setting of loopguard{hint}"), file=sys.stderr)
         return Exit.BAD_USAGE
     try:
         if arguments.action == "get":
@@ -71,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return Exit.BAD_USAGE
     except OSError as error:
-        print(f"{arguments.file}: cannot be written: {error.strerror or type(error).__name__}", file=sys.stderr)
+        why = error.strerror or type(error).__name__
+        print(f"{printable(arguments.file)}: cannot be written: {why}", file=sys.stderr)
         return Exit.BAD_INPUT
 
 
@@ -89,9 +86,10 @@ def _get(file: str, steps: Steps) -> int:
         default = default_of(steps)
         print(_UNSET)
         if default is not None:
-            print(f"the default is {_shown(default)}", file=sys.stderr)
+            print(printable(f"the default is {_shown(default)}"), file=sys.stderr)
         return Exit.OK
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    print(text if text.replace("\n", "").isprintable() else json.dumps(value, indent=2))
     return Exit.OK
 
 
@@ -105,6 +103,7 @@ def _edit(file: str, steps: Steps, value: str | None) -> int:
     from ..config_file import decode_config, load_config_bytes, read_config
     from ..errors import SettingsError
     from .config_paths import shown_path
+    from .files import replace
 
     data = read_config(file)
     before = decode_config(data, file)
@@ -112,19 +111,21 @@ def _edit(file: str, steps: Steps, value: str | None) -> int:
     try:
         new = (without_value(text, steps) if value is None else with_value(text, steps, value)).encode("utf-8")
     except EditError as error:
-        print(f"{file}: {error}", file=sys.stderr)
+        print(printable(f"{file}: {error}"), file=sys.stderr)
         return Exit.BAD_USAGE
     settings = load_config_bytes(new, file)
     if settings.unread:
         raise SettingsError(settings.unread, file)
     after = decode_config(new, file)
     if repr(_without(before, steps)) != repr(_without(after, steps)):  # by their text: NaN is not equal to itself
-        print(f"{file}: cannot be edited without changing other parts of it; nothing was written", file=sys.stderr)
+        why = "cannot be edited without changing other parts of it; nothing was written"
+        print(f"{printable(file)}: {why}", file=sys.stderr)
         return Exit.BAD_USAGE
     if new != data:
-        _replace(file, data, new)
+        replace(file, data, new)
     was, now = _found(before, steps), _found(after, steps)
-    print(f"{shown_path(steps)}: " + (f"{_shown(was)} → {_shown(now)}" if new != data else f"{_shown(now)} already"))
+    change = f"{_shown(was)} → {_shown(now)}" if new != data else f"{_shown(now)} already"
+    print(printable(f"{shown_path(steps)}: {change}"))
     _report(settings, steps)
     return Exit.OK
 
@@ -155,35 +156,14 @@ def _without(value: object, steps: Steps) -> object:
     return {**others, first: inner} if inner else others
 
 
-def _replace(file: str, old: bytes, new: bytes) -> None:
-    """The whole new contents or none of them, under the same mode and owner; a link stays a link. Raises OSError."""
-    target = Path(os.path.realpath(file))
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as out:
-        temporary = Path(out.name)
-        try:
-            out.write(new)
-            out.flush()
-            os.fsync(out.fileno())
-            shutil.copymode(target, temporary)
-            with contextlib.suppress(OSError, AttributeError):  # another's file, or a system without owners
-                owner = target.stat()
-                os.chown(temporary, owner.st_uid, owner.st_gid)
-            if target.read_bytes() != old:
-                raise OSError(0, "it was changed by someone else meanwhile")
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
-
 def _report(settings: Settings, steps: Steps) -> None:
     """Which guards are on now, for whom the path speaks, and what is worth knowing of the settings."""
     from .check_config import concerns, guards, whom
 
     agent = _agent(settings, steps)
-    print(f"guards for {whom(settings, agent)}")
+    print(printable(f"guards for {whom(settings, agent)}"))
     for line in (*guards(settings, agent), *concerns(settings)):
-        print(line)
+        print(printable(line))
 
 
 def _agent(settings: Settings, steps: Steps) -> str | None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..printable import printable
 from .commands import Commands
 from .exits import Exit
 from .given import settings_of
@@ -48,12 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
         with Source.open(arguments.file) as source:
             told = _played(source, settings, arguments)
     except SourceError as error:
-        print(f"{arguments.file}: {error}", file=sys.stderr)
+        print(printable(f"{arguments.file}: {error}"), file=sys.stderr)
         return Exit.BAD_INPUT
     if told is None:
         return Exit.BAD_INPUT
     for line in told:
-        print(line)
+        print(printable(line))
     return Exit.OK
 
 
@@ -67,14 +68,15 @@ def _played(source: Source, settings: Settings, arguments: argparse.Namespace) -
     i = 0
     for item in read(source, Talks((arguments.agent or "").strip() or None), arguments.format):
         if not isinstance(item, Placed):
-            print(f"{source.name}:{item.line}: {item.text}", file=sys.stderr)
+            print(printable(f"{source.name}:{item.line}: {item.text}"), file=sys.stderr)
             continue
         step = guard.feed(item.event, 0.0)
         made = walk.take(i, item.event, step)
         if i == arguments.at:
             return list(explained_event(walk, i, item, step, made, source.name))
         i += 1
-    print(f"{source.name}: has {i} events, numbered from 0; there is no event {arguments.at}", file=sys.stderr)
+    name = printable(source.name)
+    print(f"{name}: has {i} events, numbered from 0; there is no event {arguments.at}", file=sys.stderr)
     return None
 
 

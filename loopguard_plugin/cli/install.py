@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from ..printable import printable, printable_lines
+from . import claude_settings, files
+from .claude_settings import PACKAGE
 from .commands import Commands
 from .exits import Exit
 
-MARK: Final = "loopguard-hook"  # every command of ours has it, so that they are found again
-SECONDS: Final = 30
-PACKAGE: Final = Path(__file__).parents[1]
+BACKUP: Final = ".before-loopguard"
 DONE: Final = {False: "loopguard is in", True: "loopguard is out of"}
+_BOM: Final = "\ufeff"
 
 
 def add(commands: Commands) -> None:
@@ -26,8 +25,8 @@ def add(commands: Commands) -> None:
         "install",
         help="put loopguard into a host, or take it out again",
         description="Merge loopguard's hooks into Claude Code's settings. The change is shown, and made only after a "
-        "yes. Hooks and settings of others stay as they are. Exit 1 if the file cannot be used or nothing was changed "
-        "for want of a yes.",
+        "yes; a copy of the file as it was stays beside it. Everything else in the file stays as it is, to the byte. "
+        "Exit 1 if the file cannot be used or nothing was changed for want of a yes.",
     )
     parser.add_argument("host", choices=["claude-code"], help="the host")
     parser.add_argument("--settings", metavar="FILE", help="settings file (default: Claude Code's for the user)")
@@ -40,36 +39,49 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the change, ask, make it."""
-    hooks = {} if arguments.undo else _hooks(arguments.config)
+    hooks = {} if arguments.undo else claude_settings.wanted_hooks(arguments.config)
     if arguments.show:
-        print(json.dumps({"hooks": hooks}, indent=2))
+        print(json.dumps({"hooks": {event: [{"hooks": [hook]}] for event, hook in hooks.items()}}, indent=2))
         return Exit.OK
     if arguments.config is not None and not _usable(arguments.config):
         return Exit.BAD_USAGE
-    file = Path(arguments.settings or _user_settings()).resolve()  # a link stays one
+    file = Path(arguments.settings or claude_settings.user_settings()).resolve()  # a link stays one
+    shown = printable(str(file))
     try:
-        text = file.read_text(encoding="utf-8") if file.exists() else ""
-        settings = json.loads(text) if text.strip() else {}
-        new = _merged(settings, hooks)
+        return _change(file, shown, hooks, arguments)
     except (OSError, ValueError) as error:
-        print(f"{file}: {error}; nothing was changed", file=sys.stderr)
+        print(f"{shown}: {printable(files.why(error))}; nothing was changed", file=sys.stderr)
         return Exit.BAD_INPUT
-    written = json.dumps(new, indent=2, ensure_ascii=False) + "\n"
-    if new == settings:
-        print(f"{file}: nothing to change, {DONE[arguments.undo]} it already")
+
+
+def _change(file: Path, shown: str, hooks: dict[str, dict[str, object]], arguments: argparse.Namespace) -> int:
+    data = files.read(file)
+    whole = (data or b"").decode("utf-8")
+    bom = _BOM if whole.startswith(_BOM) else ""
+    text = whole.removeprefix(bom)
+    if not text.strip():
+        text = "{}\n"
+    for command in claude_settings.foreign_commands(claude_settings.checked(text)):
+        print(f"{shown}: a hook that is not of loopguard's writing stays, and counts each call too if it starts "
+              f"loopguard: {printable(command)}", file=sys.stderr)  # fmt: skip
+    new = claude_settings.with_hooks(text, hooks)
+    if new == text:
+        print(f"{shown}: nothing to change, {DONE[arguments.undo]} it already")
         return Exit.OK
-    print(_difference(file, text, written))
-    if not arguments.yes and not _agreed(file):
+    print(printable_lines(_difference(str(file), whole.removeprefix(bom), new)))
+    if not arguments.yes and not _agreed(shown):
         print("nothing was changed", file=sys.stderr)
         return Exit.BAD_INPUT
-    try:
-        _write(file, written)
-    except OSError as error:
-        print(f"{file}: {error}; nothing was changed", file=sys.stderr)
-        return Exit.BAD_INPUT
-    print(f"{file}: written; {DONE[arguments.undo]} it from Claude Code's next session on")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.unchanged(file, data)
+    if data is not None:
+        copy = files.back_up(file, data, BACKUP)
+        print(f"{printable(str(copy))}: the file as it was")
+    files.replace(file, data, (bom + new).encode("utf-8"))
+    print(f"{shown}: written; {DONE[arguments.undo]} it from Claude Code's next session on")
     if not arguments.undo:
         _compile()
+        print("see that it is alive with: loopguard doctor")
         print("take it out again with: loopguard install claude-code --undo")
     return Exit.OK
 
@@ -89,73 +101,19 @@ def _usable(config: str) -> bool:
     try:
         load_settings(config)
     except SettingsError as error:
-        print(error, file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         return False
     return True
 
 
-def _user_settings() -> Path:
-    folder = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(folder) if folder else Path.home() / ".claude") / "settings.json"
-
-
-def _hooks(config: str | None) -> dict[str, list[dict[str, Any]]]:
-    """The settings block: one command for every event."""
-    from ..hosts._claude import EVENTS
-
-    command = hook_command()
-    if config is not None:
-        command += f" --config {shlex.quote(str(Path(config).resolve()))}"
-    hook = {"type": "command", "command": command, "timeout": SECONDS}
-    return {event: [{"hooks": [dict(hook)]}] for event in EVENTS}
-
-
-def hook_command() -> str:
-    """The hook of this very installation, whatever the PATH of Claude Code is, by its fastest start."""
-    start = PACKAGE / "hosts" / "_claude_start.py"
-    return f"{shlex.quote(sys.executable)} {shlex.quote(str(start))} --as {MARK}"
-
-
-def _merged(settings: object, hooks: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """The settings with these hooks of ours and no others; ValueError for what Claude Code would not take either."""
-    if not isinstance(settings, dict):
-        raise ValueError("not a JSON object")
-    theirs = settings.get("hooks", {})
-    if not isinstance(theirs, dict) or not all(isinstance(matchers, list) for matchers in theirs.values()):
-        raise ValueError("hooks is not an object of lists")
-    merged = {event: kept for event, matchers in theirs.items() if (kept := _without_ours(matchers)) or not matchers}
-    for event, matchers in hooks.items():
-        merged[event] = [*merged.get(event, ()), *matchers]
-    new = {key: value for key, value in settings.items() if key != "hooks" or merged or not theirs}
-    if merged:
-        new["hooks"] = merged
-    return new
-
-
-def _without_ours(matchers: list[Any]) -> list[Any]:
-    kept = []
-    for matcher in matchers:
-        hooks = matcher.get("hooks") if isinstance(matcher, dict) else None
-        if isinstance(hooks, list) and any(_is_ours(hook) for hook in hooks):
-            others = [hook for hook in hooks if not _is_ours(hook)]
-            if others:
-                kept.append({**matcher, "hooks": others})
-        else:
-            kept.append(matcher)
-    return kept
-
-
-def _is_ours(hook: object) -> bool:
-    return isinstance(hook, dict) and MARK in str(hook.get("command", ""))
-
-
-def _difference(file: Path, old: str, new: str) -> str:
+def _difference(file: str, old: str, new: str) -> str:
     import difflib
 
-    return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), str(file), str(file), lineterm=""))
+    name = printable(file)
+    return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), name, name, lineterm=""))
 
 
-def _agreed(file: Path) -> bool:
+def _agreed(file: str) -> bool:
     if not sys.stdin.isatty():
         print("--yes makes the change without asking", file=sys.stderr)
         return False
@@ -163,19 +121,3 @@ def _agreed(file: Path) -> bool:
         return input(f"Write this to {file}? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
-
-
-def _write(file: Path, text: str) -> None:
-    """All of it or nothing; the file keeps its rights."""
-    import tempfile
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.chmod(name, file.stat().st_mode & 0o7777 if file.exists() else 0o600)
-        os.replace(name, file)
-    except OSError:
-        os.unlink(name)
-        raise

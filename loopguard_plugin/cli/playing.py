@@ -18,6 +18,7 @@ from ..bus import EmbeddedBus
 from ..errors import TurnEndingError
 from ..events import Event
 from ..middleware import LoopGuard
+from ..printable import printable
 from ..report.rows import Row, json_line, row
 from ..report.tally import Tally
 from ..settings import Settings
@@ -93,7 +94,7 @@ async def _play_file(
     try:
         with Source.open(file) as source:
             if not chosen and form == "auto" and detect(source) is None:
-                print(f"{file}: skipped, no transcript of a known format", file=sys.stderr)
+                print(f"{printable(file)}: skipped, no transcript of a known format", file=sys.stderr)
                 return
             player.played.files += 1
             await player.play(source.name, progress.watch(source, read(source, talks, form)))
@@ -137,14 +138,14 @@ class _Player:
             if tally.events % _BETWEEN_CHECKPOINTS == 0:
                 await anyio.lowlevel.checkpoint()
         if untold:
-            print(f"{name}: {untold} more lines like that", file=sys.stderr)
+            print(f"{printable(name)}: {untold} more lines like that", file=sys.stderr)
         if self._out is not None:
             self._out.flush()
 
     def problem(self, name: str, line: int, text: str) -> None:
         """Something that could not be read: said at once, and counted."""
         self.played.problems += 1
-        print(f"{name}:{line}: {text}" if line else f"{name}: {text}", file=sys.stderr)
+        print(printable(f"{name}:{line}: {text}" if line else f"{name}: {text}"), file=sys.stderr)
 
 
 def _bytes_out() -> BinaryIO:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..printable import printable
 from .commands import Commands
 from .exits import Exit
 from .given import settings_of
@@ -121,7 +122,7 @@ def _files(arguments: argparse.Namespace) -> tuple[list[str], bool]:
     for agent in arguments.agents:
         found = sessions(agent)
         if not found:
-            print(f"{agent}: no sessions under {directory(agent)}", file=sys.stderr)
+            print(printable(f"{agent}: no sessions under {directory(agent)}"), file=sys.stderr)
             missing = True
         files += found
     return files, missing
@@ -132,9 +133,9 @@ def _written(page: Page, played: Played) -> bool:
     try:
         page.write(played.tally, played.files)
     except OSError as error:
-        print(f"{page.path}: {error.strerror or error}", file=sys.stderr)
+        print(printable(f"{page.path}: {error.strerror or error}"), file=sys.stderr)
         return False
-    print(f"{page.path}: written", file=sys.stderr)
+    print(printable(f"{page.path}: written"), file=sys.stderr)
     return True
 
 
@@ -168,7 +169,7 @@ def _show_plainly(tally: Tally) -> None:
     findings = list(tally.findings.values())
     if findings:
         for line in text.table(findings):
-            print(line)
+            print(printable(line))
         print()
     for line in text.verdicts(tally):
-        print(line)
+        print(printable(line))

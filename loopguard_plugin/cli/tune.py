@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..printable import printable
 from .commands import Commands
 from .exits import Exit
 from .given import settings_of
@@ -56,9 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     agent = (arguments.agent or "").strip() or None
     tuning = Tuning(files, marks, base, arguments.format, agent, max(1, arguments.jobs))
     for line in tuning.report():
-        print(line)
+        print(printable(line))
     for file, place, text in tuning.problems:
-        print(f"{file}:{place}: {text}", file=sys.stderr)
+        print(printable(f"{file}:{place}: {text}"), file=sys.stderr)
     return Exit.BAD_INPUT if tuning.problems else Exit.OK
 
 

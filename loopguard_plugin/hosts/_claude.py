@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field
+from xxhash import xxh3_128_hexdigest
 
 from ..answers import Answer, Blocked, Deliver
 from ..errors import TurnEndingError
@@ -19,7 +20,9 @@ from ..events import BatchCall, CompactionRetry, Event, Status, ToolCallSettled,
 Feed: TypeAlias = Callable[[Event], tuple[Answer | None, TurnEndingError | None]]
 Output: TypeAlias = dict[str, object]
 
-MOST_BOOKS: Final = 256
+MOST_BOOKS: Final = 64  # runs of one session: prompts and sub-agents
+MOST_CALLS: Final = 256  # open calls of a run
+LONGEST_NAME: Final = 512
 EVENTS: Final = (
     "PreToolUse",
     "PostToolUseFailure",
@@ -37,7 +40,10 @@ _DENIED: Final = (
 
 
 class Book(Struct):
-    """One run's open batch. ``started``: batch ids by call id; ``failed``: whether a failure was an interruption."""
+    """One run's open batch. ``started``: batch ids by call id; ``failed``: whether a failure was an interruption.
+
+    Once ``MOST_CALLS`` have started and none of them has settled, the next call begins another batch.
+    """
 
     batches: int = 0
     started: dict[str, str] = field(default_factory=dict)
@@ -61,12 +67,14 @@ def respond(
 ) -> Output:
     """What Claude Code is answered. ``books`` are the session's, by run; they are kept up to date here.
 
+    The newest ``MOST_BOOKS`` runs stay among them; of one that has gone, nothing more needs to be remembered.
     ``asked``: the response of a call that is about to start; ``failed``: the calls of a batch whose results are errors.
     """
     session = _text(payload, "session_id") or "claude-code"
     run = _text(payload, "agent_id") or _text(payload, "prompt_id")
     agent = _text(payload, "agent_type")
     event = payload.get("hook_event_name")
+    book = _book(books, run or "")
     if event == "UserPromptSubmit":
         if not str(payload.get("prompt") or "").startswith("<task-notification>"):  # a background task, not the user
             feed(UserMessageCommitted(session_key=session, run_id=run, message_id=_text(payload, "prompt_id")))
@@ -75,11 +83,11 @@ def respond(
         if payload.get("trigger") == "auto":
             feed(CompactionRetry(session_key=session, run_id=run, agent_id=agent))
         return {}
-    book = _book(books, run or "")
     if event == "PreToolUse":
         return _start(payload, session, run, agent, feed, book, asked)
     if event == "PostToolUseFailure":
-        book.failed[_text(payload, "tool_use_id") or ""] = payload.get("is_interrupt") is True
+        if len(book.failed) < MOST_CALLS:
+            book.failed[_text(payload, "tool_use_id") or ""] = payload.get("is_interrupt") is True
         return {}
     if event == "PostToolBatch":
         return _settle(payload, session, run, agent, feed, book, failed)
@@ -100,6 +108,8 @@ def _start(
         tuple(BatchCall(call.call_id, call.tool, _args(call.tool, call.args)) for call in asked.calls) if asked else ()
     )
     index = next((at for at, call in enumerate(calls) if call.call_id == call_id), None)
+    if len(book.started) >= MOST_CALLS:
+        _close(book)
     batch_id = asked.id if asked is not None else f"batch {book.batches}"
     tool = _text(payload, "tool_name") or ""
     book.started[call_id] = batch_id
@@ -159,10 +169,7 @@ def _settle(
         ended = ended or error
         if isinstance(answer, Deliver) and answer.note is not None:
             notes.append(f"{tool} ({call_id}): {answer.note}")
-    book.batches += 1
-    book.started.clear()
-    book.blocked.clear()
-    book.failed.clear()
+    _close(book)
     if not notes or ended is not None:
         return _ended(ended)
     return {"hookSpecificOutput": {"hookEventName": "PostToolBatch", "additionalContext": "\n\n".join(notes)}}
@@ -221,6 +228,22 @@ def _book(books: dict[str, Book], run: str) -> Book:
     return book
 
 
+def _close(book: Book) -> None:
+    book.batches += 1
+    book.started.clear()
+    book.blocked.clear()
+    book.failed.clear()
+
+
 def _text(payload: Mapping[str, Any], key: str) -> str | None:
     value = payload.get(key)
-    return value if isinstance(value, str) and value.strip() else None
+    return name_of(value) if isinstance(value, str) and value.strip() else None
+
+
+def name_of(text: str) -> str:
+    """An id or a name as it is kept: valid Unicode, and of a long one the beginning and a digest of the whole."""
+    if len(text) <= LONGEST_NAME and text.isascii():
+        return text
+    data = text.encode("utf-8", "backslashreplace")
+    shown = data.decode()
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 33]}-{xxh3_128_hexdigest(data)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -21,6 +22,10 @@ from ._claude import Book
 VERSION: Final = 1
 WAIT_SECONDS: Final = 5.0
 KEPT_SECONDS: Final = 7 * 86400.0
+MOST_BYTES: Final = 1 << 24  # what is larger was not written here
+
+# A link raises, a pipe is not waited for, and no child inherits the file. Systems differ in which of these they have.
+_CAREFULLY: Final = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 if os.name == "nt":
     import msvcrt
@@ -59,20 +64,47 @@ def file_of(session: str) -> str:
 
 @contextlib.contextmanager
 def held(session: str) -> Iterator[tuple[State, Callable[[State], None]]]:
-    """A session's state, and what writes it back, while nobody else has it. Raises TimeoutError, or OSError."""
+    """A session's state, and what writes it back, while nobody else has it. Raises TimeoutError, or OSError.
+
+    In a directory that others may write to, the file's name may have been taken: links are not followed, and what is
+    not a plain file of this user's own is refused with PermissionError.
+    """
     path = file_of(session)
     try:
-        handle = os.open(path, os.O_RDWR)
+        handle = os.open(path, os.O_RDWR | _CAREFULLY)
     except FileNotFoundError:
         folder = os.path.dirname(path)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _make(folder)
         _forget_old(folder)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | _CAREFULLY, 0o600)
     try:
+        _check(handle, path)
         _lock(handle)
         yield _read(handle), lambda state: _write(handle, state)
     finally:
         os.close(handle)
+
+
+def _make(folder: str) -> None:
+    """A directory and those above it that are missing, for this user alone, whatever the umask."""
+    missing = []
+    folder = os.path.abspath(folder)
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for one in reversed(missing):
+        try:
+            os.mkdir(one, 0o700)
+        except FileExistsError:  # another hook was faster
+            continue
+        os.chmod(one, 0o700)
+
+
+def _check(handle: int, path: str) -> None:
+    found = os.fstat(handle)
+    owned = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    if not (stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and owned):
+        raise PermissionError(f"{path} is not a plain file of this user's own; loopguard does not use it")
 
 
 def forget(session: str) -> None:
@@ -94,7 +126,7 @@ def _lock(handle: int) -> None:
 
 
 def _read(handle: int) -> State:
-    data = os.read(handle, os.fstat(handle).st_size or 1)
+    data = os.read(handle, MOST_BYTES)
     with contextlib.suppress(msgspec.MsgspecError, ValueError):
         state = msgspec.msgpack.decode(data, type=State)
         if state.version == VERSION:
@@ -114,5 +146,5 @@ def _forget_old(folder: str) -> None:
     limit = time.time() - KEPT_SECONDS
     for file in os.scandir(folder):
         with contextlib.suppress(OSError):
-            if file.name.endswith(".state") and file.stat().st_mtime < limit:
+            if file.name.endswith(".state") and file.stat(follow_symlinks=False).st_mtime < limit:
                 os.unlink(file.path)

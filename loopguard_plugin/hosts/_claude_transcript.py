@@ -8,20 +8,20 @@ there with the mark of an error, which the hook of a whole batch leaves out.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from ..events import BatchCall
-from ._claude import Asked
+from ..json_text import JSONError, read_json
+from ._claude import Asked, name_of
 
 CHUNK: Final = 1 << 18
 PATIENCE: Final = 0.25
 PAUSE: Final = 0.005
 MOST: Final = 1 << 24  # a response of more than 16 MB is judged call by call
 
-_decode = msgspec.json.Decoder().decode
+NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)
 
 
 class Seen(NamedTuple):
@@ -42,14 +42,14 @@ def look(payload: Mapping[str, Any], session: str) -> Seen:
     """
     file = _file(payload.get("transcript_path"), session, payload.get("agent_id"))
     event = payload.get("hook_event_name")
-    if file is None or not os.path.exists(file):
+    if file is None or not os.path.isfile(file):
         return Seen()
     if event == "PreToolUse":
-        asked = find(file, payload.get("tool_use_id") or "")
+        asked = find(file, str(payload.get("tool_use_id") or ""))
         return Seen(asked, complete=asked is not None)
     if event == "PostToolBatch":
         results = found_results(file, [str(call.get("tool_use_id") or "") for call in payload.get("tool_calls") or ()])
-        failed = {call_id for call_id, is_error in results.items() if is_error}
+        failed = {name_of(call_id) for call_id, is_error in results.items() if is_error}
         return Seen(None, failed, all(is_error is not None for is_error in results.values()))
     return Seen()
 
@@ -59,7 +59,7 @@ def find(file: str, call_id: str) -> Asked | None:
     size = CHUNK
     while call_id and size <= MOST:
         lines, whole = _tail(file, size)
-        asked = _response(lines, call_id.encode())
+        asked = _response(lines, _bytes(call_id))
         if whole or (asked is not None and asked[1] > 0):  # lines before it were seen: nothing of it is missing
             return asked[0] if asked is not None else None
         size *= 4
@@ -72,7 +72,7 @@ def found_results(file: str, call_ids: Iterable[str]) -> dict[str, bool | None]:
     Denied calls are marked, too, which no hook is told of.
     """
     found: dict[str, bool | None] = {call_id: None for call_id in call_ids if call_id}
-    wanted = {call_id: call_id.encode() for call_id in found}
+    wanted = {call_id: _bytes(call_id) for call_id in found}
     size = CHUNK
     while wanted and size <= MOST:
         lines, whole = _tail(file, size)
@@ -85,9 +85,16 @@ def found_results(file: str, call_ids: Iterable[str]) -> dict[str, bool | None]:
     return found
 
 
-def _file(path: str | None, session: str, agent: str | None) -> str | None:
-    """The transcript; a sub-agent has one of its own beside it."""
-    if not path:
+def _bytes(text: str) -> bytes:
+    """An id as it stands in the file; one that is no text does not."""
+    return text.encode("utf-8", "replace")
+
+
+def _file(path: object, session: str, agent: object) -> str | None:
+    """The transcript; a sub-agent has one of its own beside it. None for what is no path, or would lead elsewhere."""
+    if not isinstance(path, str) or not path:
+        return None
+    if agent and (any(os.path.basename(name) != name for name in (f"agent-{agent}", session)) or session == ".."):
         return None
     return os.path.join(os.path.dirname(path), session, "subagents", f"agent-{agent}.jsonl") if agent else path
 
@@ -95,11 +102,14 @@ def _file(path: str | None, session: str, agent: str | None) -> str | None:
 def _tail(file: str, size: int) -> tuple[list[bytes], bool]:
     """The last lines of a file, whole ones, and whether these are all."""
     try:
-        with open(file, "rb") as stream:
+        # Without waiting for whoever should write into a pipe that has been put there since.
+        with open(file, "rb", opener=lambda path, flags: os.open(path, flags | NONBLOCK)) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return [], True
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, end - size))
             data = stream.read(size)
-    except OSError:
+    except (OSError, ValueError):
         return [], True
     lines = data.split(b"\n")
     return (lines, True) if end <= size else (lines[1:], False)
@@ -116,24 +126,26 @@ def _response(lines: list[bytes], call_id: bytes) -> tuple[Asked, int] | None:
     calls: list[BatchCall] = []
     first = len(lines)
     for at, line in enumerate(lines):
-        message = _message(line) if message_id.encode() in line else None
+        message = _message(line) if _bytes(message_id) in line else None
         if message is not None and message.get("id") == message_id:
             first = min(first, at)
-            calls += [
-                BatchCall(str(block.get("id") or ""), str(block.get("name") or ""), block.get("input"))
-                for block in _calls(message)
-            ]
-    return (Asked(message_id, tuple(calls)), first) if message_id else None
+            calls += map(_asked, _calls(message))
+    return (Asked(name_of(message_id), tuple(calls)), first) if message_id else None
 
 
 def _message(line: bytes, kind: str = "assistant") -> dict[str, Any] | None:
     """The message of that kind on a line of the transcript."""
     try:
-        row = _decode(line)
-    except (msgspec.DecodeError, RecursionError):
+        row = read_json(line)
+    except JSONError:
         return None
     message = row.get("message") if isinstance(row, dict) and row.get("type") == kind else None
     return message if isinstance(message, dict) else None
+
+
+def _asked(block: dict[str, Any]) -> BatchCall:
+    call_id, tool = (name_of(str(block.get(key) or "")) for key in ("id", "name"))
+    return BatchCall(call_id, tool, block.get("input"))
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:

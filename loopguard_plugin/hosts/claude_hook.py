@@ -19,6 +19,7 @@ gc.disable()  # a process of a twentieth of a second: looking for garbage is a t
 sys.dont_write_bytecode = False  # or all that follows is compiled for every event, which takes longer than to run it
 put_off_unused()
 
+import json  # noqa: E402
 import os  # noqa: E402
 import time  # noqa: E402
 from typing import Any  # noqa: E402
@@ -28,6 +29,8 @@ import msgspec  # noqa: E402
 from ..answers import Answer  # noqa: E402
 from ..errors import SettingsError, SnapshotError, TurnEndingError  # noqa: E402
 from ..events import Event  # noqa: E402
+from ..json_text import read_json  # noqa: E402
+from ..printable import printable  # noqa: E402
 from ._claude import Output, respond  # noqa: E402
 from ._claude_state import State, forget, held  # noqa: E402
 from ._claude_transcript import PATIENCE, PAUSE, look  # noqa: E402
@@ -40,7 +43,7 @@ def main() -> None:
     try:
         output = _answer(sys.stdin.buffer.read(), sys.argv[1:])
         if output:
-            sys.stdout.buffer.write(msgspec.json.encode(output))
+            sys.stdout.buffer.write(_written(output))
             sys.stdout.flush()
     except Exception as error:
         _log(f"loopguard failed inside and passed the event on unjudged: {type(error).__name__}: {error}")
@@ -48,7 +51,9 @@ def main() -> None:
 
 
 def _answer(data: bytes, arguments: list[str]) -> Output:
-    payload: dict[str, Any] = msgspec.json.decode(data)
+    payload = read_json(data)
+    if not isinstance(payload, dict):
+        raise ValueError("the event is not a JSON object")
     session = str(payload.get("session_id") or "claude-code")
     if payload.get("hook_event_name") == "SessionEnd":
         forget(session)
@@ -82,10 +87,21 @@ def _answer(data: bytes, arguments: list[str]) -> Output:
             _log_facts(step.facts)
             return (step.answer if step.error is None else step.error.answer), step.error
 
+        known = list(state.books)
         output = respond(payload, feed, state.books, seen.asked, seen.failed)
+        for run in known:
+            if run not in state.books:
+                _log_facts(guard.end_run(session, run or None))
         state.guard = guard.snapshot(now)
         write(state)
     return output
+
+
+def _written(output: Output) -> bytes:
+    try:
+        return msgspec.json.encode(output)
+    except UnicodeError:  # an error that was cut inside an emoji is quoted
+        return json.dumps(output, separators=(",", ":")).encode()
 
 
 def _config_file(arguments: list[str]) -> str | None:
@@ -109,16 +125,19 @@ def _restore(guard: Any, state: State, now: float) -> None:
 
 
 def _log_facts(facts: tuple[Any, ...]) -> None:
+    """What is for the debug level is left out: some of it comes with every batch."""
     if facts:
         from ..log_lines import line
 
         for fact in facts:
-            _log(line(fact).text)
+            told = line(fact)
+            if told.severity != "DEBUG":
+                _log(told.text)
 
 
 def _log(text: str) -> None:
     try:
-        print(f"loopguard: {text}", file=sys.stderr)
+        print(f"loopguard: {printable(text)}", file=sys.stderr)
     except OSError:
         return
 

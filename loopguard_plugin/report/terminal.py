@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..printable import printable
 from .rows import Action
 from .tally import Finding, SessionTally, Sum, Tally
 from .text import amount, plain, summary, verdicts
@@ -29,7 +30,7 @@ def show(tally: Tally, files: int, console: Console | None = None) -> None:
     lines = list(verdicts(tally))
     shown = lines if fine <= _MOST_FINE else lines[: len(lines) - fine + _MOST_FINE]
     for line in shown:
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(printable(line)), soft_wrap=True)
     if len(shown) < len(lines):
         console.print(Text(f"… and {len(lines) - len(shown):,} more runs that are fine"))
     console.print(Text(summary(tally, files), style="bold"), soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..printable import printable
 from .rows import Action
 from .tally import Finding, RunKey, RunTally, Tally
 
@@ -86,4 +87,4 @@ def _number(count: int, word: str) -> str:
 def plain(text: str) -> str:
     """Text from a transcript, safe on a terminal: one line, no control characters, not too long."""
     shown = text if len(text) <= _LONGEST else f"{text[:20]}…{text[-(_LONGEST - 21) :]}"
-    return shown if shown.isprintable() else "".join(char if char.isprintable() else "?" for char in shown)
+    return printable(shown)

@@ -237,7 +237,9 @@ def shown(value: object) -> str:
     """A value as people read it: text as it is, anything else as JSON."""
     try:
         return msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError):
         return repr(value)
+    except RecursionError:
+        return f"({type(value).__name__}, nested too deeply to be shown)"
 
 

@@ -73,7 +73,9 @@ def read(source: Source, talks: Talks, name: str = "auto") -> Items:
     try:
         found = detect(source) if name == "auto" else name
         if found is None:
-            yield Unreadable(0, f"cannot tell the format; name it with --format ({', '.join(FORMATS)})")
+            broken = None if source.by_lines() else source.document()[1]
+            why = f"; as one JSON document: {broken}" if broken else ""
+            yield Unreadable(0, f"cannot tell the format; name it with --format ({', '.join(FORMATS)}){why}")
         else:
             yield from FORMATS[found](source, talks)
     except SourceError as error:

@@ -1,7 +1,8 @@
 """Where a transcript comes from: a file, a gzip file or standard input, read line by line.
 
 Only a look-ahead of a few lines is held in memory. A file that is one JSON document (OpenAI chat lists, Gemini CLI,
-SWE-agent, ATIF) cannot be streamed and is read whole: see :meth:`Source.document`.
+SWE-agent, ATIF) cannot be streamed and is read whole: see :meth:`Source.document`. Neither a line nor a document may be
+longer than ``LONGEST`` bytes, unpacked: a small gzip file can hold one that fills any memory.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
 from .values import json_values
+
+LONGEST = 256 << 20  # bytes
 
 _BOM = b"\xef\xbb\xbf"
 _HEAD_LINES = 50
@@ -25,7 +29,7 @@ _HEAD_BYTES = 1 << 20
 
 
 class SourceError(Exception):
-    """The bytes could not be read: no such file, no permission, a broken gzip stream."""
+    """The bytes could not be read: no such file, no permission, a broken gzip stream, a line without end."""
 
 
 class Source:
@@ -65,15 +69,18 @@ class Source:
         return self._raw.tell() if self.path is not None else 0
 
     def head(self) -> list[bytes]:
-        """The first lines that are not blank, without taking them: enough to tell the format by."""
-        taken = sum(map(len, self._ahead))
+        """The first lines that are not blank, without taking them: enough to tell the format by.
+
+        However long the first one is, there is room for others: it may be broken.
+        """
+        taken = sum(map(len, self._ahead)) - (len(self._ahead[0]) if self._ahead else 0)
         while len(self._ahead) < _HEAD_LINES and taken < _HEAD_BYTES:
             line = self._read_line()
             if not line:
                 break
-            taken += len(line)
+            taken += len(line) if self._ahead else 0
             self._ahead.append(line)
-        return [line for line in self._ahead if line.strip()]
+        return [line for line in islice(self._ahead, _HEAD_LINES) if line.strip()]
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """``(number, line)`` for every line that is not blank. Raises :class:`SourceError` where bytes are broken."""
@@ -89,14 +96,21 @@ class Source:
     def document(self) -> tuple[object, str | None]:
         """The whole of the input as one JSON value, and what is wrong with it. Held in memory, and read once.
 
-        Raises :class:`SourceError`, as :meth:`lines` does.
+        Where something is wrong, :meth:`lines` still has all lines. Raises :class:`SourceError`, as :meth:`lines` does.
         """
         if self._document is None:
-            text = b"".join([*self._ahead, *iter(self._read_line, b"")])
+            size = sum(map(len, self._ahead))
+            while size <= LONGEST and (line := self._read_line()):
+                self._ahead.append(line)
+                size += len(line)
             self._check()
-            values, problem = json_values(text)
+            if size > LONGEST:
+                raise SourceError(f"as one JSON document it is longer than {_amount(LONGEST)}")
+            values, problem = json_values(b"".join(self._ahead))
             if problem is None and len(values) != 1:
                 problem = f"expected one JSON document, found {len(values)}"
+            if problem is None:  # the lines are of no more use, but for telling the format
+                self._ahead = deque(islice(self._ahead, _HEAD_LINES))
             self._document = (values[0] if values else None), problem
         return self._document
 
@@ -104,12 +118,19 @@ class Source:
         """Whether every line is a JSON value of its own (JSONL), rather than all of them together.
 
         The first line says so, unless it is broken: then most of the next ones must be objects. (In a document of many
-        lines, some inner objects stand alone on theirs.)
+        lines, some inner objects stand alone on theirs.) Fewer of them will do where the whole is no document either.
         """
         head = self.head()
         if not head or json_values(head[0])[1] is None:
             return bool(head)
-        return sum(map(_is_object, head[1:])) * 2 > len(head) - 1
+        objects = sum(map(_is_object, head[1:]))
+        return objects * 2 > len(head) - 1 or (objects > 0 and not self._is_document())
+
+    def _is_document(self) -> bool:
+        try:
+            return self.document()[1] is None
+        except SourceError:
+            return False
 
     def _check(self) -> None:
         """Whether the input ended because its bytes are broken: told once all that came before has been taken."""
@@ -117,10 +138,15 @@ class Source:
             raise self._failure
 
     def _read_line(self) -> bytes:
+        if self._failure is not None:
+            return b""
         try:
-            line = self._stream.readline()
+            line = self._stream.readline(LONGEST + 1)
         except (OSError, EOFError, zlib.error) as error:
             self._failure = SourceError(str(error))
+            return b""
+        if len(line) > LONGEST:
+            self._failure = SourceError(f"line {self._line + len(self._ahead) + 1} is longer than {_amount(LONGEST)}")
             return b""
         if self._line == 0 and not self._ahead and line.startswith(_BOM):
             return line[len(_BOM) :]
@@ -133,6 +159,10 @@ class Source:
         if self.path is not None:
             self._stream.close()
             self._raw.close()
+
+
+def _amount(size: int) -> str:
+    return f"{size >> 20} MiB"
 
 
 def _is_object(line: bytes) -> bool:

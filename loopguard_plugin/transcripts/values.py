@@ -2,59 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from typing import TypeAlias
 
-import msgspec
+from ..json_text import read_line
 
 Object: TypeAlias = dict[str, object]
-
-_reader = json.JSONDecoder()
-_BLANK = " \t\r\n\x00"
 
 
 def json_values(line: bytes) -> tuple[list[object], str | None]:
     """Every JSON value of one line, and what is wrong with the rest of it (None: nothing).
 
-    What msgspec refuses is tried with the standard library's reader, which takes the lone surrogates and ``NaN`` that
-    real tools write; bytes that are not UTF-8 are replaced. Objects glued together (``{…}{…}``, seen where two
-    processes wrote one file) are taken apart.
+    :func:`loopguard_plugin.json_text.read_line` says what is read. A line of NUL bytes, which a crash leaves in a
+    file, is no blank one.
     """
-    try:
-        return [msgspec.json.decode(line)], None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
-    text = line.decode("utf-8", "replace").rstrip()
-    values: list[object] = []
-    at = _skip_blank(text, 0)
-    while at < len(text):
-        try:
-            value, at = _reader.raw_decode(text, at)
-        except RecursionError:
-            return values, f"column {at + 1}: nested too deeply"
-        except ValueError as error:
-            return values, _why(error, at)
-        values.append(value)
-        at = _skip_blank(text, at)
-    return values, None
+    values, problem = read_line(line)
+    if not values and problem is None and b"\0" in line:
+        return [], f"{line.count(0)} NUL bytes and nothing else"
+    return values, problem
 
 
 def json_text(text: str) -> object:
     """The value of a JSON text that was found inside another (call arguments), or the text itself if it is none."""
-    values, problem = json_values(text.encode("utf-8", "surrogatepass"))
+    values, problem = read_line(text)
     return values[0] if problem is None and len(values) == 1 else text
-
-
-def _skip_blank(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _BLANK:
-        at += 1
-    return at
-
-
-def _why(error: ValueError, at: int) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"column {error.pos + 1}: not JSON: {error.msg}"
-    return f"column {at + 1}: not JSON: {error}"
 
 
 def kind(value: object) -> str:

@@ -8,14 +8,19 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from xxhash import xxh3_64_hexdigest
 
 import loopguard_plugin
 from loopguard_plugin.cli import main as loopguard
+from loopguard_plugin.hosts import claude_hook
+from loopguard_plugin.hosts._claude_state import State
 
 PACKAGE = Path(loopguard_plugin.__file__).parent
 START = PACKAGE / "hosts" / "_claude_start.py"
@@ -333,6 +338,194 @@ def test_a_long_transcript_is_read_from_its_end(tmp_path: Path) -> None:
     claude.transcript.write_text(json.dumps({"type": "user", "message": {"content": "x" * 3_000_000}}) + "\n")
     claude.write(("a", "Write", {"text": "y" * 1_000_000}), ("b", "Read", {"p": 1}))
     assert decision(claude.start("a", "Write", {"text": "y" * 1_000_000})) == "deny"
+
+
+def test_a_text_cut_inside_an_emoji_counts(tmp_path: Path) -> None:
+    """Lone surrogates in results, arguments, ids and the transcript are everyday: the third failure ends the turn."""
+    claude = Claude(tmp_path, session="s\ud83d")
+    claude.transcript = tmp_path / "s.jsonl"
+    args, error = {"command": "false \ud83d"}, "Exit code 1\nboom \ud83d"
+    assert claude.failure("c1\ud83d", "Bash", args, error) == {}
+    assert claude.failure("c2\ud83d", "Bash", args, error) == {}
+    ended = claude.failure("c3\ud83d", "Bash", args, error)
+    assert ended["continue"] is False
+    assert "boom \ud83d" in ended["stopReason"]
+    assert "failed inside" not in claude.log
+
+
+def test_a_response_with_huge_numbers_is_still_one_batch(tmp_path: Path) -> None:
+    """What msgspec does not read (``1e309``, 5,000 digits) stands in the transcript, too, and hides no sibling."""
+    claude = Claude(tmp_path, config=LOW)
+    for n in range(3):
+        claude.turn(f"c{n}")
+    claude.write(("a", "Write", "HUGE"), ("b", "Read", {"p": 1}))
+    text = claude.transcript.read_text()
+    claude.transcript.write_text(text.replace('"HUGE"', '{"q": [1e309, ' + "7" * 5000 + "]}"))
+    assert decision(claude.start("a", "Write", {"q": 1})) == "deny"
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "7", '"x"'])
+def test_what_is_no_event_is_passed(tmp_path: Path, text: str) -> None:
+    """JSON that is no object is told in the log and nothing else happens."""
+    told = Claude(tmp_path).run(text)
+    assert (told.returncode, told.stdout) == (0, "")
+    assert "the event is not a JSON object" in told.stderr
+
+
+def test_an_event_nested_too_deeply_is_told(tmp_path: Path) -> None:
+    """The limit is the one that holds everywhere, and the log names it."""
+    told = Claude(tmp_path).run(json.dumps(EVENT)[:-1] + ', "tool_input": ' + "[" * 1000 + "]" * 1000 + "}")
+    assert (told.returncode, told.stdout) == (0, "")
+    assert "nested more than 1000 levels deep" in told.stderr
+
+
+def state_file(claude: Claude) -> Path:
+    """Where the session's state is to be; its directory is made."""
+    folder = claude.folder / "state"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{xxh3_64_hexdigest(claude.session.encode())}.state"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights of their own there")
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_links_in_the_place_of_the_state_are_not_followed(tmp_path: Path, link: str, exists: bool) -> None:
+    """In a directory that others may write to, nobody else's file is overwritten, or made, through our name."""
+    claude, victim = Claude(tmp_path), tmp_path / "theirs"
+    if link == "hardlink_to" and not exists:
+        pytest.skip("a hard link leads to a file")
+    if exists:
+        victim.write_text("precious")
+    getattr(state_file(claude), link)(victim)
+    assert claude.start("c1") == {}
+    assert "passed the event on unjudged" in claude.log
+    assert (victim.read_text() if victim.exists() else None) == ("precious" if exists else None)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pipes by name there")
+def test_only_plain_files_are_read(tmp_path: Path) -> None:
+    """A pipe or a directory as transcript or as state is not waited for; the event passes."""
+    claude = Claude(tmp_path)
+    for make in (os.mkfifo, os.mkdir):
+        make(claude.transcript)
+        assert claude.start("c1") == {}
+        claude.transcript.rmdir() if claude.transcript.is_dir() else claude.transcript.unlink()
+    assert claude.log == ""
+    file = state_file(claude)
+    file.unlink()
+    os.mkfifo(file)
+    assert claude.start("c2") == {}
+    assert "not a plain file" in claude.log
+
+
+@pytest.mark.parametrize("path", [7, "a\0b", "", "/dev/zero"])
+def test_a_transcript_that_is_no_file_is_none(tmp_path: Path, path: object) -> None:
+    """Whatever stands in the place of the path, the call is judged without its siblings."""
+    claude = Claude(tmp_path)
+    assert claude.start("c1", transcript_path=path) == {}
+    assert claude.log == ""
+    assert len(claude.state()) == 1
+
+
+def test_a_sub_agent_cannot_name_another_file(tmp_path: Path) -> None:
+    """Its transcript is looked for beside the session's; an id that would lead elsewhere has none."""
+    from loopguard_plugin.hosts._claude_transcript import _file
+
+    path = str(tmp_path / "s.jsonl")
+    assert _file(path, "s", "a1") == str(tmp_path / "s" / "subagents" / "agent-a1.jsonl")
+    assert _file(path, "s", "../../x") is None
+    assert _file(path, "../s", "a1") is None
+    assert _file(path, "..", "a1") is None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no modes there")
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
+def test_directories_are_for_the_user_alone(tmp_path: Path, umask: int) -> None:
+    """Whatever the umask, each directory that is made has mode 0700 and the file 0600; others stay as they are."""
+    (tmp_path / "home").mkdir(mode=0o755)
+    folder = tmp_path / "home" / ".local" / "state" / "loopguard"
+    code = f"import os; os.umask({umask}); from loopguard_plugin.hosts.claude_hook import main; main()"
+    env = {**os.environ, "LOOPGUARD_STATE_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", code], input=json.dumps(EVENT), env=env, text=True, check=True)
+    (file,) = folder.iterdir()
+    made = [folder, folder.parent, folder.parent.parent]
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o700] * 3
+    assert file.stat().st_mode & 0o177 == 0
+    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_relative_state_directory_is_made(tmp_path: Path) -> None:
+    """``LOOPGUARD_STATE_DIR`` may be relative to where Claude Code runs."""
+    env = {**os.environ, "LOOPGUARD_STATE_DIR": "a/b"}
+    subprocess.run([sys.executable, START], input=json.dumps(EVENT), env=env, cwd=tmp_path, text=True, timeout=30)
+    assert len(list((tmp_path / "a" / "b").iterdir())) == 1
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The hook's own function, for more events than processes are worth; gives its answer."""
+    monkeypatch.setenv("LOOPGUARD_STATE_DIR", str(tmp_path / "state"))
+
+    def say(event: str, **fields: Any) -> Any:
+        payload = {"session_id": "s", "prompt_id": "p", "hook_event_name": event, **fields}
+        return claude_hook._answer(json.dumps(payload).encode(), [])
+
+    return say
+
+
+def size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in (folder / "state").iterdir())
+
+
+def test_prompts_do_not_pile_up(tmp_path: Path, inside: Callable[..., Any]) -> None:
+    """A session of hundreds of prompts keeps the newest; the file and the time of an event stop growing."""
+    sizes = []
+    for n in range(400):
+        inside("UserPromptSubmit", prompt_id=f"p{n}", prompt="go")
+        inside("PreToolUse", prompt_id=f"p{n}", tool_use_id=f"c{n}", tool_name="Bash", tool_input={"n": n})
+        done = {"tool_use_id": f"c{n}", "tool_name": "Bash", "tool_response": "ok"}
+        inside("PostToolBatch", prompt_id=f"p{n}", tool_calls=[done])
+        sizes.append(size(tmp_path))
+    assert sizes[-1] < 1.05 * sizes[300] < 20_000
+
+
+def test_calls_that_never_settle_do_not_pile_up(tmp_path: Path, inside: Callable[..., Any]) -> None:
+    """Starts without an end, refused ones and failures included, are kept up to a bound; a loop is still stopped."""
+    for n in range(900):
+        inside("PreToolUse", tool_use_id=f"call number {n}", tool_name="Bash", tool_input={"n": n})
+        inside("PostToolUseFailure", tool_use_id=f"call number {n}", tool_name="Bash", error="x")
+        if n == 600:
+            before = size(tmp_path)
+    assert size(tmp_path) < before + 30_000
+    for n in range(3):
+        call = {"tool_use_id": f"x{n}", "tool_name": "Bash", "tool_input": {"a": 1}}
+        inside("PreToolUse", **call)
+        inside("PostToolUseFailure", **call, error="boom")
+        ended = inside("PostToolBatch", tool_calls=[{**call, "tool_response": "boom"}])
+    assert ended["continue"] is False
+
+
+def test_long_names_are_kept_short_and_apart(tmp_path: Path, inside: Callable[..., Any]) -> None:
+    """Ids of megabytes take no more than 512 characters each in the state, and still tell calls apart."""
+    long = "x" * 1_000_000
+    for end in "ab":
+        call = {"tool_use_id": f"{long}{end}", "tool_name": "Read", "tool_input": {"p": end}}
+        inside("PreToolUse", prompt_id=f"{long}{end}", **call)
+    state = msgspec.msgpack.decode(next((tmp_path / "state").iterdir()).read_bytes(), type=State)
+    (first, second) = state.books
+    assert len(first) == len(second) == 512
+    assert first != second
+    assert [len(call) for book in state.books.values() for call in book.started] == [512, 512]
+
+
+def test_what_is_for_debugging_is_not_logged(tmp_path: Path) -> None:
+    """Of calls that never settle the log tells once, not with every batch."""
+    claude = Claude(tmp_path)
+    for n in range(5):
+        claude.start(f"c{n}", "Bash", {"n": n})
+        claude.end((f"d{n}", "Bash", {"n": n}, "ok"))
+    assert claude.log.count("never settled") == 0
+    assert claude.log.count("had not settled") <= 1
 
 
 def python(code: str, folder: Path, text: str = "") -> str:
