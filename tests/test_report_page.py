@@ -70,10 +70,11 @@ def test_page_holds_every_item_and_mark(tmp_path: Path) -> None:
         session.call("exec", {"command": "x"}, error="no")
     data = data_of(page_of(tmp_path, [session, stuck("loop", "grep", 22, before=0)]))
     first, loop = data["sessions"]
-    kinds = first["c"][0::4]
+    kinds = first["c"][0::5]
     assert kinds == [6, 1, 2, 7, 1, 3, 4]
-    assert first["c"][2::4] == [0, 0, 0, 0, 0, 1, 1]  # the same call has the same identity
-    assert first["c"][3::4] == [1, 2, 4, 6, 7, 9, 11]  # lines of the file
+    assert first["c"][2::5] == [0, 0, 0, 0, 0, 1, 1]  # the same call has the same identity
+    assert first["c"][3::5] == [1, 2, 4, 6, 7, 9, 11]  # lines of the file
+    assert first["c"][4::5] == [0, 1, 3, 5, 6, 8, 10]  # events of the file
     assert [(mark[0], mark[1], data["detectors"][mark[2]], mark[3]) for mark in loop["m"]] == [
         (11, 0, "generic_repeat", 10),
         (21, 1, "generic_repeat", 20),
@@ -81,6 +82,13 @@ def test_page_holds_every_item_and_mark(tmp_path: Path) -> None:
     ]
     assert "`grep` was called 10 times" in data["texts"][loop["m"][0][4]]
     assert loop["s"] == 2 * len("nothing found")
+
+
+def test_a_turn_that_is_ended_again_is_one_end(tmp_path: Path) -> None:
+    """What ends it again is marked as such, and the session says how many calls came after the end."""
+    (loop,) = data_of(page_of(tmp_path, [stuck("loop", "grep", 25, before=0)]))["sessions"]
+    assert [mark[6] for mark in loop["m"] if mark[1] == 2] == [False, True, True, True]
+    assert loop["a"] == 3
 
 
 def test_no_contents_unless_asked_for(tmp_path: Path) -> None:
@@ -161,8 +169,8 @@ def test_repeated_and_orphan_events(tmp_path: Path) -> None:
     start, end = session.events
     session.events = [start, start, end, end]
     data = data_of(page_of(tmp_path, [session, Session("other").call("read", {"p": 1}, "a")]))
-    assert [len(one["c"]) // 4 for one in data["sessions"]] == [1, 1]
+    assert [len(one["c"]) // 5 for one in data["sessions"]] == [1, 1]
     orphan = Session("s").call("read", {"p": 1}, "a")
     orphan.events = orphan.events[1:]
     (only,) = data_of(page_of(tmp_path, [orphan]))["sessions"]
-    assert only["c"][0::4] == [1]
+    assert only["c"][0::5] == [1]

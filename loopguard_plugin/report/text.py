@@ -51,10 +51,16 @@ def _verdict(run: RunTally) -> str:
     found = "" if run.detector == run.code else f"{run.detector}, "  # the two always-on guards are their own code
     what = f"{plain(run.tool)}, {found}count {run.count}, first at {run.place}"
     if run.strongest is Action.END_TURN:
-        return f"turn ended, {calls}: {run.code} ({what})"
+        ended = "turn ended" if run.ends == 1 else f"{run.ends:,} turns ended"
+        return f"{ended}, {calls}: {run.code} ({what}){after_end(run.further)}"
     if run.strongest is Action.BLOCK:
         return f"blocked and recovered, {calls}: {_number(run.blocks, 'call')} blocked ({what})"
     return f"noted, {calls}: {_number(run.notes, 'note')} ({what})"
+
+
+def after_end(further: int) -> str:
+    """How many calls came although their turn had ended; empty where none did."""
+    return f", {further:,} more {'call' if further == 1 else 'calls'} after the end" if further else ""
 
 
 def summary(tally: Tally, files: int) -> str:
@@ -67,7 +73,7 @@ def summary(tally: Tally, files: int) -> str:
         for action, word in ((Action.NOTE, "note"), (Action.BLOCK, "blocked call"), (Action.END_TURN, "end of turn"))
     )
     played = f"{_number(files, 'file')}, {_number(len(tally.runs), 'run')}{without}, {_number(calls, 'call')}"
-    return f"{played}: {fired}"
+    return f"{played}: {fired}{after_end(tally.further)}"
 
 
 def amount(count: int) -> str:
