@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sessions import Session, healthy, stuck, write
 pytest.importorskip("jinja2")
 
 from loopguard_plugin.cli import main
-from loopguard_plugin.report.page import embedded
+from loopguard_plugin.report.page import _explain, embedded
 
 PLANTED = (
     '</script><script>window.pwned = 1</script><!--<script> <img src=x onerror="window.pwned=1"> \u2028\u2029 &lt;'
@@ -89,6 +90,45 @@ def test_a_turn_that_is_ended_again_is_one_end(tmp_path: Path) -> None:
     (loop,) = data_of(page_of(tmp_path, [stuck("loop", "grep", 25, before=0)]))["sessions"]
     assert [mark[6] for mark in loop["m"] if mark[1] == 2] == [False, True, True, True]
     assert loop["a"] == 3
+
+
+def test_the_page_has_the_command_that_explains(tmp_path: Path) -> None:
+    """For each file a command that a shell takes as it is, with the settings that the page was made with."""
+    folder = tmp_path / "it's a $folder"
+    folder.mkdir()
+    page = data_of(page_of(folder, [stuck("s", "read", 11, before=0)], "--agent", "an agent"))
+    (command,) = page["explain"]
+    (mark,) = page["sessions"][0]["m"]
+    config = str(folder / "on.json5")
+    argv = shlex.split(f"{command} {mark[5]}")
+    assert argv[1:] == [
+        *("explain", str(folder / "events.jsonl"), "--config", config, "--agent", "an agent", "--at", str(mark[5]))
+    ]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(argv[1:]) == 0
+    assert "the guard's answer: note, generic_repeat, count 10" in out.getvalue()
+
+
+def test_events_are_numbered_by_file(tmp_path: Path) -> None:
+    """In a page of several files each event has its number in its own file, also where a session goes on in another."""
+    (tmp_path / "on.json5").write_text("{ tools: { loopDetection: { enabled: true } } }")
+    first = write(tmp_path / "-1.jsonl", [Session("s").call("read", {"p": 1}, "a")])
+    second = write(tmp_path / "2.jsonl", [stuck("t", "read", 2, before=0), Session("s").call("read", {"p": 2}, "b")])
+    target = tmp_path / "r.html"
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["replay", str(first), str(second), "--html", str(target)]) == 0
+    data = data_of(target.read_text(encoding="utf-8"))
+    s, t = data["sessions"]
+    assert s["f"] == [[0, 0], [1, 1]]
+    assert s["c"][4::5] == [0, 5]
+    assert t["c"][4::5] == [0, 1, 3]
+
+
+def test_names_that_a_shell_or_a_parser_would_take_for_something_else() -> None:
+    """A file whose name begins with a dash is named by its path; of standard input nothing can be explained later."""
+    assert _explain("-x.jsonl", "") == "loopguard explain ./-x.jsonl --at"
+    assert _explain("<stdin>", "") == ""
 
 
 def test_no_contents_unless_asked_for(tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ def test_a_user_message_begins_a_new_turn(kind: str) -> None:
 
 def test_what_begins_no_new_turn() -> None:
     """A compaction does not, nor a message of another session, nor a run that continues the one that ended."""
-    on = [event for at in range(2) for event in (start(f"n{at}", run="q"), settle(f"n{at}", run="q", error="boom"))]
-    on[0] = start("n0", run="q", continues="r")
-    events = [*turns(3, error="boom"), compaction(), message(session="other"), *on]
+    events = [*turns(3, error="boom"), compaction(), message(session="other")]
+    for at in range(2):
+        events += [start(f"n{at}", run="q", continues="r"), settle(f"n{at}", run="q", error="boom")]
     guard = LoopGuard(settings_of({}))
     assert played(guard, events) == 3
     assert guard.stats().ends == 1

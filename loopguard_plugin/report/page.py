@@ -23,7 +23,7 @@ from ..settings import Settings
 from ..transcripts.source import STDIN
 from .rows import Row
 from .tally import Tally
-from .text import amount, plain, summary
+from .text import amount, plain, summary, whole
 from .timelines import Timelines
 
 _HERE = Path(__file__).parent / "html"
@@ -76,6 +76,7 @@ class Page:
             sums=tally.by_detector(),
             amount=amount,
             plain=plain,
+            whole=whole,
             saved=sum(session.saved for session in tally.sessions.values()),
             contents=self._contents(),
             style=Markup(style),

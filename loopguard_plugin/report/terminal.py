@@ -11,7 +11,7 @@ from rich.text import Text
 
 from .rows import Action
 from .tally import Finding, SessionTally, Sum, Tally
-from .text import after_end, amount, plain, summary, verdicts
+from .text import after_end, amount, plain, summary, verdicts, whole
 
 _STYLES = {Action.NOTE: "yellow", Action.BLOCK: "red", Action.END_TURN: "bold red"}
 _NARROW = 100  # columns below which a row would fold until nobody can read it
@@ -84,7 +84,7 @@ def _show_briefly(console: Console, sessions: list[SessionTally]) -> None:
 def _cells(session: SessionTally) -> tuple[str, ...]:
     numbers = (session.calls, session.notes, session.blocks, session.ends)
     first = session.first
-    what = "" if first is None else f"{first.detector} {first.first_count}, {plain(first.tool)}, {plain(first.place)}"
+    what = "" if first is None else f"{first.detector} {first.first_count}, {plain(first.tool)}, {whole(first.place)}"
     return plain(session.session_key), *(f"{number:,}" for number in numbers), amount(session.saved), what
 
 

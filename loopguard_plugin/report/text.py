@@ -17,8 +17,8 @@ def cells(finding: Finding) -> tuple[str, ...]:
     counts = str(finding.first_count)
     if finding.last_count != finding.first_count:
         counts += f"..{finding.last_count}"
-    row = (finding.action, finding.detector, finding.tool, counts, str(finding.times), finding.place)
-    return tuple(map(plain, (*row, finding.session_key, finding.run_id or "-")))
+    what = map(plain, (finding.action, finding.detector, finding.tool, counts, str(finding.times)))
+    return *what, whole(finding.place), plain(finding.session_key), plain(finding.run_id or "-")
 
 
 def table(findings: Sequence[Finding]) -> Iterator[str]:
@@ -49,7 +49,7 @@ def _verdict(run: RunTally) -> str:
     if run.strongest is None:
         return f"fine, {calls}"
     found = "" if run.detector == run.code else f"{run.detector}, "  # the two always-on guards are their own code
-    what = f"{plain(run.tool)}, {found}count {run.count}, first at {run.place}"
+    what = f"{plain(run.tool)}, {found}count {run.count}, first at {whole(run.place)}"
     if run.strongest is Action.END_TURN:
         ended = "turn ended" if run.ends == 1 else f"{run.ends:,} turns ended"
         return f"{ended}, {calls}: {run.code} ({what}){after_end(run.further)}"
@@ -91,5 +91,9 @@ def _number(count: int, word: str) -> str:
 
 def plain(text: str) -> str:
     """Text from a transcript, safe on a terminal: one line, no control characters, not too long."""
-    shown = text if len(text) <= _LONGEST else f"{text[:20]}…{text[-(_LONGEST - 21) :]}"
-    return shown if shown.isprintable() else "".join(char if char.isprintable() else "?" for char in shown)
+    return whole(text if len(text) <= _LONGEST else f"{text[:20]}…{text[-(_LONGEST - 21) :]}")
+
+
+def whole(text: str) -> str:
+    """The same at its full length: a place that is to be copied."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
