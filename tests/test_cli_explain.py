@@ -303,7 +303,7 @@ def test_a_line_with_several_events(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_places_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Another file than the named one, no file at all and no place are bad usage; a line that is not there is bad input."""
+    """Another file than the named one, no file and no place are bad usage; a line that is not there is bad input."""
     stuck = str(ROOT / "tests" / "data" / "stuck.jsonl")
     other = tmp_path / "other.jsonl"
     other.write_text("")

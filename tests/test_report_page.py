@@ -88,7 +88,7 @@ def test_page_holds_every_item_and_mark(tmp_path: Path) -> None:
 def test_a_turn_that_is_ended_again_is_one_end(tmp_path: Path) -> None:
     """What ends it again is marked as such, and the session says how many calls came after the end."""
     (loop,) = data_of(page_of(tmp_path, [stuck("loop", "grep", 25, before=0)]))["sessions"]
-    assert [mark[6] for mark in loop["m"] if mark[1] == 2] == [False, True, True, True]
+    assert [mark[7] for mark in loop["m"] if mark[1] == 2] == [False, True, True, True]
     assert loop["a"] == 3
 
 
@@ -99,10 +99,11 @@ def test_the_page_has_the_command_that_explains(tmp_path: Path) -> None:
     page = data_of(page_of(folder, [stuck("s", "read", 11, before=0)], "--agent", "an agent"))
     (command,) = page["explain"]
     (mark,) = page["sessions"][0]["m"]
+    assert mark[5:7] == [22, 21]  # the line and the number of the settlement with the note
     config = str(folder / "on.json5")
-    argv = shlex.split(f"{command} {mark[5]}")
+    argv = shlex.split(f"{command} {mark[6]}")
     assert argv[1:] == [
-        *("explain", str(folder / "events.jsonl"), "--config", config, "--agent", "an agent", "--at", str(mark[5]))
+        *("explain", str(folder / "events.jsonl"), "--config", config, "--agent", "an agent", "--at", str(mark[6]))
     ]
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

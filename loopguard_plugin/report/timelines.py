@@ -49,7 +49,7 @@ class Kind(IntEnum):
 class Mark(Struct, frozen=True, array_like=True):
     """Something that fired at item ``at``. ``detector`` and ``text`` are places in the lists of :class:`Timelines`.
 
-    ``event``: the number in its file of the event that it fired at. ``again``: an end of a turn that had ended before.
+    ``line``, ``event``: of the event that it fired at, which of a note is the settlement. ``again``: an end of a turn that had ended before.
     """
 
     at: int
@@ -57,6 +57,7 @@ class Mark(Struct, frozen=True, array_like=True):
     detector: int
     count: int
     text: int
+    line: int
     event: int
     again: bool = False
 
@@ -149,7 +150,7 @@ class Timelines:
                 text = _LAST_ERROR.sub(" ", text)
             detector, number = self.detectors.number(row.detector or ""), self.texts.number(text)
             awake.timeline.marks.append(
-                Mark(at, _LEVELS[row.action], detector, row.count, number, place[1], again)
+                Mark(at, _LEVELS[row.action], detector, row.count, number, *place, again)
             )
 
     def _wake(self, key: str, file: str) -> _Awake:

@@ -11,7 +11,7 @@
   ];
   const LEVELS = ["note", "block", "end of turn"];
   const SYMBOLS = ["!", "×", "■"];
-  const EVENT = 5, AGAIN = 6; // of a mark: the number of its event, and whether the turn had ended before
+  const LINE = 5, EVENT = 6, AGAIN = 7; // of a mark: where its event stands, and whether the turn had ended before
   const $ = (id) => document.getElementById(id);
   const list = $("list"), tip = $("tip"), filters = $("filters");
 
@@ -267,11 +267,12 @@
   };
 
   const fillTip = (session, item) => {
-    const base = item * WIDTH, kind = session.cells[base], line = session.cells[base + 3];
+    const base = item * WIDTH, kind = session.cells[base];
     const { marked, times, contents, repeats } = detailsOf(session);
     const marks = marked.get(item) || [];
     // The event at which the strongest thing fired; where nothing did, the one with which the item begins.
     const strongest = marks.reduce((one, mark) => (one && one[1] >= mark[1] ? one : mark), null);
+    const line = strongest ? strongest[LINE] : session.cells[base + 3];
     const event = strongest ? strongest[EVENT] : session.cells[base + 4];
     const file = fileAt(session, item);
     tip.replaceChildren();
