@@ -99,7 +99,7 @@ def test_the_page_has_the_command_that_explains(tmp_path: Path) -> None:
     page = data_of(page_of(folder, [stuck("s", "read", 11, before=0)], "--agent", "an agent"))
     (command,) = page["explain"]
     (mark,) = page["sessions"][0]["m"]
-    assert mark[5:7] == [22, 21]  # the line and the number of the settlement with the note
+    assert mark[5:7] == [23, 22]  # the line and the number of the settlement with the note
     config = str(folder / "on.json5")
     argv = shlex.split(f"{command} {mark[6]}")
     assert argv[1:] == [

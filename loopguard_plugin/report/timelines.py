@@ -49,7 +49,8 @@ class Kind(IntEnum):
 class Mark(Struct, frozen=True, array_like=True):
     """Something that fired at item ``at``. ``detector`` and ``text`` are places in the lists of :class:`Timelines`.
 
-    ``line``, ``event``: of the event that it fired at, which of a note is the settlement. ``again``: an end of a turn that had ended before.
+    ``line``, ``event``: of the event that it fired at, which of a note is the settlement. ``again``: an end of a turn
+    that had ended before.
     """
 
     at: int
