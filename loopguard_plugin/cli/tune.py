@@ -82,10 +82,10 @@ def _files(arguments: argparse.Namespace) -> tuple[list[tuple[str, bool]], dict[
 class Tuning:
     """One tuning. ``problems``: what could not be read.
 
-    Each round plays all files once under some settings side by side: the pairs of thresholds first, then what
-    :mod:`.tuning_search` asks for, then the recommendation less each of its lines. So there are at most
-    ``2 + ROUNDS + PRUNING`` rounds of at most ``MOST + 2`` settings, however many tools and settings there are: single
-    changes are tried on what is chosen so far, not all of their combinations.
+    Each round plays all files once under some settings side by side: the pairs of thresholds first; then what
+    :mod:`.tuning_search` asks for, from the usual pair and from the one that does best; then the recommendation less
+    each of its lines. So there are at most ``5 + 2 * (ROUNDS + PRUNING)`` rounds of at most ``MOST + 8`` settings,
+    however many tools and settings there are: single changes are tried on what is chosen so far, not all combinations.
     """
 
     def __init__(
@@ -122,30 +122,52 @@ class Tuning:
         results = advice.Results(played, labels)
         yield from self._sessions(played, results)
         yield from _table(results, advice.GRID)
-        best = advice.best_shared(results, len(advice.GRID))
         hints = {(one.file, one.session_key): one.hints for one in played if one.hints is not None}
         limits = parse_settings(self._base).resolve(self._agent)
         self._enabled = limits.enabled
-        tried = moves(results, best, advice.GRID, hints, limits, self._agent)
-        yield from self._recommended(Choice(pairs[best], search(self._results, pairs[best], tried)), results)
+        best: tuple[Score, Choice] | None = None
+        for start in dict.fromkeys((_USUAL, advice.best_shared(results, len(pairs)))):
+            if best is None or any(best[0].rank):  # it could be better still
+                tried = moves(results, start, advice.GRID, hints, limits, self._agent)
+                choice = Choice(pairs[start], search(self._results, pairs[start], tried))
+                score = self._results([choice]).score(0)
+                best = (score, choice) if best is None or score.rank < best[0].rank else best
+        if best is not None:
+            yield from self._recommended(best[1])
 
-    def _recommended(self, choice: Choice, results: Results) -> Iterator[str]:
+    def _recommended(self, choice: Choice) -> Iterator[str]:
         """What it comes to, what gets through all the same, and the block with what each line is good for."""
         from .tuning_block import block
+        from .tuning_moves import Choice
+
+        final, told = self._explained(choice)
+        idle = [place[1] for place, what in told.items() if not what and place[0] == "loopDetection"]
+        less = Choice({key: value for key, value in choice.shared.items() if key not in idle}, choice.moves)
+        if idle and not self._adjusted(less):
+            leaner, why = self._explained(less)
+            if leaner.score(0).rank <= final.score(0).rank:
+                choice, final, told = less, leaner, why
+        yield f"Recommended: {_told(final.score(0), final)}."
+        yield from _listed("stay uncaught:", sorted(final.uncaught(0)))
+        yield ""
+        comments = {place: what or _COMPANY.get(place[-1], "") for place, what in told.items()}
+        shared = {key: value for key, value in choice.detection.items() if ("loopDetection", key) in told}
+        yield from block(shared, choice.tools, self._agent, choice.own, comments)
+
+    def _explained(self, choice: Choice) -> tuple[Results, dict[tuple[str, ...], str]]:
+        """What a choice does (setting 0), and for each line that says anything the sessions that it changes."""
         from .tuning_lines import Names, explained, lines_of
 
         lines = [line for line in lines_of(choice, self._enabled) if self._matters(choice, line.without)]
         final = self._results([choice, *(line.without for line in lines)])
         names = Names((one.file, one.session_key) for one in self._played)
-        told: dict[tuple[str, ...], str] = {}
-        for at, line in enumerate(lines, 1):
-            usual = _COMPANY.get(line.place[-1], "no session here needs it")
-            told[line.place] = explained(final, 0, at, names) or usual
-        yield f"Recommended: {_told(final.score(0), final)}."
-        yield from _listed("stay uncaught:", sorted(final.uncaught(0)))
-        yield ""
-        shared = {key: value for key, value in choice.detection.items() if ("loopDetection", key) in told}
-        yield from block(shared, choice.tools, self._agent, choice.own, told)
+        return final, {line.place: explained(final, 0, at, names) for at, line in enumerate(lines, 1)}
+
+    def _adjusted(self, choice: Choice) -> bool:
+        """Whether thresholds of a choice would have to be adjusted to one another."""
+        from ..settings import parse_settings
+
+        return bool(parse_settings(self._config(choice)).resolve(self._agent).adjustments)
 
     def _matters(self, choice: Choice, without: Choice) -> bool:
         """Whether a line says anything that does not hold without it."""
@@ -197,9 +219,12 @@ class Tuning:
         yield ""
 
 
+_USUAL = 0  # the pair of thresholds with which the grid begins
+
 # What a line is for that changes no session by itself.
 _COMPANY = {
     "warningThreshold": "below criticalThreshold",
+    "criticalThreshold": "above warningThreshold",
     "globalCircuitBreakerThreshold": "above criticalThreshold",
     "historySize": "so that every threshold can be reached",
 }

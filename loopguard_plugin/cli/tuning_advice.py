@@ -270,5 +270,9 @@ def by_tool(results: Results, shared: int, pairs: Sequence[tuple[int, int]]) -> 
     for tool in sorted(results.tools):
         best = min(range(len(pairs)), key=lambda setting: (results.score(setting, tool).rank, setting))
         if results.score(best, tool).rank < results.score(shared, tool).rank:
-            found[tool] = {key: value for key, value in thresholds(*pairs[best]).items() if key != "historySize"}
+            warning, critical = pairs[best]
+            found[tool] = {"warningThreshold": warning, "criticalThreshold": critical}
+            breaker = thresholds(warning, critical)["globalCircuitBreakerThreshold"]
+            if breaker > thresholds(*pairs[shared])["globalCircuitBreakerThreshold"]:
+                found[tool]["globalCircuitBreakerThreshold"] = breaker
     return found

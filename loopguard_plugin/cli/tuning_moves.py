@@ -17,7 +17,7 @@ from ..settings import ResolvedSettings
 from .tuning_advice import Policies, Results, Session, by_tool
 from .tuning_hints import Hints
 
-MOST: Final = 32  # moves that are tried
+MOST: Final = 24  # moves that are tried
 _EACH: Final = 6  # tools for which one kind of move is tried, those of most sessions first
 _REPEATED: Final = 5  # times that a call was made, at least, to be looked at in a stuck session
 _ROOM: Final = 1.5  # between the longest healthy turn and a ceiling
@@ -87,30 +87,38 @@ def moves(
 
     ``limits``: what is in force now. ``agent``: the one that is tuned; ``repeatedErrors`` is a setting for all.
     """
-    found = [
-        *_changing(results, shared, hints),
+    kinds = [
+        _retries(results),
+        _changing(results, shared, hints),
         *_of_tools(results, shared, pairs),
-        *_switches(results, shared, limits),
-        *_for_stuck(results, shared, hints, limits, agent),
+        _switches(results, shared, limits),
+        _for_stuck(results, shared, hints, limits, agent),
     ]
-    return [move for place, move in enumerate(found) if move not in found[:place]][:MOST]
+    # One of each kind in turn, so that none is left out where there are many tools.
+    places = [(nth, kind, move) for kind, found in enumerate(kinds) for nth, move in enumerate(found)]
+    places.sort(key=lambda one: one[:2])
+    return [move for _, _, move in sorted(places[:MOST], key=lambda one: (one[1], one[0]))]
 
 
-def _of_tools(results: Results, shared: int, pairs: Sequence[tuple[int, int]]) -> Iterator[Move]:
-    """Error retries, thresholds, kind and exemptions of single tools."""
-    tools = sorted(results.tools)
-    for tool in tools:
+def _retries(results: Results) -> Iterator[Move]:
+    """Tools whose identical failures healthy sessions lived through."""
+    for tool in sorted(results.tools):
         lived = results.errors_lived_through(tool)
         if lived:
             yield Move(tool, {"errorRetries": lived})
-    for tool, given in by_tool(results, shared, pairs).items():
-        yield Move(tool, given)
-    for tool in tools:
-        if results.score(shared, tool).noted:
-            yield Move(tool, {"kind": "poll"})
-    for tool in tools:
-        if names := results.only_fine(shared, tool):
-            yield Move(tool, {"exempt": names})
+
+
+def _of_tools(results: Results, shared: int, pairs: Sequence[tuple[int, int]]) -> list[list[Move]]:
+    """Kind, thresholds and exemptions of single tools, the simplest first."""
+    tools = sorted(results.tools)
+    better = by_tool(results, shared, pairs)
+    polls = [Move(tool, {"kind": "poll"}) for tool in tools if results.score(shared, tool).noted]
+    exempt = [
+        Move(tool, {"exempt": names})
+        for tool in tools
+        if tool not in better and (names := results.only_fine(shared, tool))
+    ]
+    return [polls, [Move(tool, given) for tool, given in better.items()], exempt]
 
 
 def _changing(results: Results, shared: int, hints: Mapping[Session, Hints]) -> Iterator[Move]:
