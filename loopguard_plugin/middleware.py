@@ -108,6 +108,7 @@ class LoopGuard:
         self._events = self._malformed = self._errors = 0
         self._notes = self._blocks = self._ends = 0
         self._turn_ends = TurnEnds()
+        self._ended_turns = self._turn_ends.turns
         self._metrics = metrics
         self._bus = bus
         self._feed = self._guard.feed if metrics is None else self._measured
@@ -247,7 +248,7 @@ class LoopGuard:
         or no snapshot at all; then everything is as it was, and a guard that has just been made starts clean.
         """
         self._guard.restore(data, self._clock())
-        self._turn_ends = TurnEnds()
+        self._turn_ends.turns.clear()
 
     def stats(self) -> Stats:
         """What has been seen so far; cheap."""
@@ -279,7 +280,7 @@ class LoopGuard:
             return None
         if step.facts:
             self._tell(step.facts, event)
-        if step.facts or self._turn_ends:
+        if step.facts or self._ended_turns:
             self._count([*self._turn_ends.once(event, step.facts)])
         return step
 

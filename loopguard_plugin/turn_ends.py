@@ -22,30 +22,28 @@ class TurnEnds:
     A new turn starts with a user message of any kind, for all runs of its session, or with a new run. A run that goes
     on from another one (``continues``) goes on in its turn. A compaction starts no turn. Remembers nothing of turns
     that have not ended.
+
+    ``turns``: by session and run, the response that ended the turn. The same mapping for good, empty most of the time.
     """
 
-    __slots__ = ("_over",)
+    __slots__ = ("turns",)
 
     def __init__(self) -> None:
-        self._over: dict[str, dict[str | None, Response]] = {}  # by session and run, the response that ended the turn
-
-    def __bool__(self) -> bool:
-        """Whether any turn has ended and no other one begun."""
-        return bool(self._over)
+        self.turns: dict[str, dict[str | None, Response]] = {}
 
     def over(self, event: Event) -> bool:
         """Whether the event's turn has ended."""
-        return bool(self._over) and _run_of(event) in self._over.get(_session_of(event), ())
+        return bool(self.turns) and _run_of(event) in self.turns.get(_session_of(event), ())
 
     def further(self, event: Event) -> bool:
         """Take the next event. Answers whether it starts a call after the end of its turn, in another response."""
-        if not self._over:
+        if not self.turns:
             return False
-        session = self._over.get(_session_of(event))
+        session = self.turns.get(_session_of(event))
         if session is None:
             return False
         if isinstance(event, UserMessageCommitted):
-            del self._over[_session_of(event)]
+            del self.turns[_session_of(event)]
             return False
         if not isinstance(event, ToolCallStarted):
             return False
@@ -58,7 +56,7 @@ class TurnEnds:
 
     def ends(self, event: Event) -> bool:
         """The event ended its turn. False where that had ended before: then this is no other end."""
-        session = self._over.setdefault(_session_of(event), {})
+        session = self.turns.setdefault(_session_of(event), {})
         run = _run_of(event)
         if run in session:
             return False
@@ -77,11 +75,11 @@ class TurnEnds:
     def forget(self, session_key: str, run_id: str | None) -> None:
         """A run is over, and its turn with it."""
         key = session_key.strip()
-        session = self._over.get(key)
+        session = self.turns.get(key)
         if session is not None:
             session.pop((run_id or "").strip() or None, None)
             if not session:
-                del self._over[key]
+                del self.turns[key]
 
 
 def _session_of(event: Event) -> str:

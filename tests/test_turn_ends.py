@@ -114,10 +114,10 @@ def test_a_forgotten_run_leaves_nothing_behind() -> None:
         for call in range(3):
             played(guard, [start(f"{call}", session=f"s{at}"), settle(f"{call}", session=f"s{at}", error="boom")])
     assert guard.stats().ends == 50
-    assert len(guard._turn_ends._over) == 3
+    assert len(guard._ended_turns) == 3
     for at in (47, 48, 49):
         guard.end_run(f"s{at}", "r")
-    assert not guard._turn_ends
+    assert not guard._ended_turns
 
 
 def test_calls_of_the_response_that_ended_are_not_further_ones() -> None:
@@ -142,7 +142,7 @@ def test_facts_of_a_turn_that_had_ended_before() -> None:
     guard, once = Guard(settings_of({})), TurnEnds()
     facts = [fact for event in turns(6, error="boom") for fact in once.once(event, guard.feed(event, 0.0).facts)]
     assert [type(fact) for fact in facts] == [RunEnded]
-    assert once
+    assert once.turns
 
 
 def test_observe_mode_counts_what_would_have_been() -> None:
