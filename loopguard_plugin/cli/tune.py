@@ -14,6 +14,7 @@ from .given import settings_of
 from .replay import AGENTS, FORMATS
 
 if TYPE_CHECKING:
+    from ..settings_layers import Adjustment
     from .tuning_advice import Config, Labels, Results, Score, Session
     from .tuning_moves import Choice
     from .tuning_plays import Done, Played
@@ -143,7 +144,7 @@ class Tuning:
         final, told = self._explained(choice)
         idle = [place[1] for place, what in told.items() if not what and place[0] == "loopDetection"]
         less = Choice({key: value for key, value in choice.shared.items() if key not in idle}, choice.moves)
-        if idle and not self._adjusted(less):
+        if idle and self._adjusted(less) <= self._adjusted(choice):
             leaner, why = self._explained(less)
             if leaner.score(0).rank <= final.score(0).rank:
                 choice, final, told = less, leaner, why
@@ -163,11 +164,11 @@ class Tuning:
         names = Names((one.file, one.session_key) for one in self._played)
         return final, {line.place: explained(final, 0, at, names) for at, line in enumerate(lines, 1)}
 
-    def _adjusted(self, choice: Choice) -> bool:
-        """Whether thresholds of a choice would have to be adjusted to one another."""
+    def _adjusted(self, choice: Choice) -> set[Adjustment]:
+        """The settings under a choice that have to be adjusted to one another."""
         from ..settings import parse_settings
 
-        return bool(parse_settings(self._config(choice)).resolve(self._agent).adjustments)
+        return set(parse_settings(self._config(choice)).resolve(self._agent).adjustments)
 
     def _matters(self, choice: Choice, without: Choice) -> bool:
         """Whether a line says anything that does not hold without it."""
