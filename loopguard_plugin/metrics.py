@@ -12,7 +12,7 @@ observe mode only would have done has ``observed`` true.
 ``loopguard.events``            event, agent          events judged
 ``loopguard.notes``             detector, agent       warnings appended to a result
 ``loopguard.blocks``            detector, agent       batches refused
-``loopguard.ends``              detector, agent,      turns ended
+``loopguard.ends``              detector, agent,      turns ended, each once until a user message or a new run
                                 code
 ``loopguard.unsettled``         agent                 calls that had not settled when the batch or the run was over
 ``loopguard.decision.duration`` event                 seconds that the guard took over one event (histogram)
@@ -31,7 +31,7 @@ from weakref import WeakSet
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
 
 from . import __version__
-from .answers import BatchBlocked, CallsUnsettled, Fact, NoteEmitted, RunEnded, Step
+from .answers import BatchBlocked, CallsUnsettled, Fact, NoteEmitted, RunEnded
 from .logs import event_name
 
 if TYPE_CHECKING:
@@ -72,16 +72,14 @@ class Metrics:
         """Count the runs of this guard too, as long as it lives. ``LoopGuard`` calls this itself."""
         self._guards.add(guard)
 
-    def record(self, event: Event, step: Step, seconds: float) -> None:
-        """One event was judged."""
+    def record(self, event: Event, seconds: float) -> None:
+        """One event was judged; what was done with it goes to :meth:`count`."""
         of_event = {"event": event_name(event)}
         self._seconds.record(seconds, of_event)
         self._events.add(1, {**of_event, "agent": event.agent_id} if event.agent_id else of_event)
-        if step.facts:
-            self.count(step.facts)
 
     def count(self, facts: Iterable[Fact]) -> None:
-        """What was done, with an event or when a run was ended by hand."""
+        """What was done, with an event or when a run was ended by hand, and each end of a turn only once."""
         for fact in facts:
             if isinstance(fact, NoteEmitted):
                 self._notes.add(1, _who(fact))

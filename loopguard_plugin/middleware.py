@@ -14,19 +14,34 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast, overload
 
 from msgspec import Struct
 
 from . import logs
-from .answers import PROCEED, Acknowledged, Answer, Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted, Step
+from .answers import (
+    PROCEED,
+    Acknowledged,
+    Answer,
+    BatchBlocked,
+    Blocked,
+    Deliver,
+    EvictionReason,
+    Fact,
+    NoteEmitted,
+    Proceed,
+    RunEnded,
+    RunEvicted,
+    Step,
+)
 from .composition import compose, plain_answer
 from .core.guard import Guard
 from .decisions import LoopGuardDecision, decision
 from .errors import EventError, TurnEndingError
 from .events import EVENT_TYPES, CompactionRetry, Event, ToolCallSettled, ToolCallStarted, UserMessageCommitted, check
 from .settings import Settings
+from .turn_ends import TurnEnds
 
 if TYPE_CHECKING:
     from .metrics import Metrics
@@ -43,12 +58,20 @@ class Stats(Struct, frozen=True):
 
     ``events``: events of the four kinds, malformed ones too. ``malformed``: those passed on or refused for a field of
     the wrong type. ``errors``: exceptions inside the guard. ``runs``: runs remembered now.
+
+    ``notes``: warnings appended to results. ``blocks``: batches refused, those with which a turn ended among them.
+    ``ends``: turns ended, each once, also where its host went on and it was ended again; a turn lasts until a user
+    message or a new run, see :class:`loopguard_plugin.turn_ends.TurnEnds`. Of agents in observe mode the three count
+    what would have been done. They count from the making of this guard on, whatever it was restored from.
     """
 
     events: int
     malformed: int
     errors: int
     runs: int
+    notes: int = 0
+    blocks: int = 0
+    ends: int = 0
 
 
 class Publisher(Protocol):
@@ -87,6 +110,9 @@ class LoopGuard:
         self._clock = clock
         self._seldom = Seldom()
         self._events = self._malformed = self._errors = 0
+        self._notes = self._blocks = self._ends = 0
+        self._turn_ends = TurnEnds()
+        self._ended_turns = self._turn_ends.turns
         self._metrics = metrics
         self._bus = bus
         self._untold: deque[Fact] = deque(maxlen=MOST_UNTOLD)  # of publishers that were cancelled
@@ -225,6 +251,7 @@ class LoopGuard:
     def end_run(self, session_key: str, run_id: str | None = None) -> None:
         """Forget a run that is over. Without this it is forgotten once it is idle (SPEC 2)."""
         facts = self._guard.end_run(session_key, run_id)
+        self._turn_ends.forget(session_key, run_id)
         if facts:
             self._tell(facts, None)
             self._count(facts)
@@ -243,10 +270,19 @@ class LoopGuard:
         or no snapshot at all; then everything is as it was, and a guard that has just been made starts clean.
         """
         self._guard.restore(data, self._clock())
+        self._turn_ends.turns.clear()
 
     def stats(self) -> Stats:
         """What has been seen so far; cheap."""
-        return Stats(events=self._events, malformed=self._malformed, errors=self._errors, runs=self._guard.runs)
+        return Stats(
+            events=self._events,
+            malformed=self._malformed,
+            errors=self._errors,
+            runs=self._guard.runs,
+            notes=self._notes,
+            blocks=self._blocks,
+            ends=self._ends,
+        )
 
     def _step(self, event: Event) -> Step | None:
         """The guard's step, or None for a failure inside: then the event is to pass as it is.
@@ -266,6 +302,8 @@ class LoopGuard:
             return None
         if step.facts:
             self._tell(step.facts, event)
+        if step.facts or self._ended_turns:
+            self._count([*self._turn_ends.once(event, step.facts)])
         return step
 
     def _pass_on(self, event: object, error: EventError) -> None:
@@ -287,13 +325,21 @@ class LoopGuard:
         step = self._guard.feed(event, now)
         seconds = time.perf_counter() - began
         try:
-            cast("Metrics", self._metrics).record(event, step, seconds)
+            cast("Metrics", self._metrics).record(event, seconds)
         except Exception as error:
             self._failed(error, event)
         return step
 
-    def _count(self, facts: Iterable[Fact]) -> None:
-        if self._metrics is not None:
+    def _count(self, facts: Sequence[Fact]) -> None:
+        """Add up what was done, each end of a turn once."""
+        for fact in facts:
+            if isinstance(fact, NoteEmitted):
+                self._notes += 1
+            elif isinstance(fact, BatchBlocked):
+                self._blocks += 1
+            elif isinstance(fact, RunEnded):
+                self._ends += 1
+        if facts and self._metrics is not None:
             try:
                 self._metrics.count(facts)
             except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -96,3 +96,20 @@ def write(path: Path, sessions: Iterator[Session] | list[Session]) -> Path:
             for event in session.events:
                 file.write(encoder.encode(event) + b"\n")
     return path
+
+
+def waiting(key: str, tool: str, calls: int, result: Callable[[int], object]) -> Session:
+    """One call made again and again, whose result shows how long it has gone on."""
+    session = healthy(key, 3, seed=3)
+    for number in range(calls):
+        session.call(tool, {"job": 7}, result(number))
+    return session
+
+
+def mending(key: str, rounds: int, tool: str = "edit") -> Session:
+    """A healthy session: the same test after each edit, until it passes."""
+    session = Session(key).user()
+    for number in range(rounds):
+        session.call(tool, {"path": "a.py", "line": number}, f"edited line {number}")
+        session.call("run_tests", {"all": True}, f"{rounds - number} failed")
+    return session

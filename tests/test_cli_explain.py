@@ -32,19 +32,22 @@ class Explained:
     def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.file, self.config, self.capsys = path / "e.jsonl", path / "on.json5", capsys
 
-    def fired(self, events: list[Event], **keys: object) -> list[tuple[int, str, str, int]]:
-        """Write the events; answers what fired: event, action, detector, count."""
+    def fired(
+        self, events: list[Event], own: dict[str, object] | None = None, **keys: object
+    ) -> list[tuple[int, str, str, int]]:
+        """Write the events; answers what fired: event, action, detector, count. ``own``: loopguard's own settings."""
         self.file.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events))
-        self.config.write_text(json.dumps({"tools": {"loopDetection": {"enabled": True, **keys}}}))
+        plugins = {"entries": {"loopguard": {"config": own or {}}}}
+        self.config.write_text(json.dumps({"tools": {"loopDetection": {"enabled": True, **keys}}, "plugins": plugins}))
         self.capsys.readouterr()
         assert main(["replay", str(self.file), "--config", str(self.config), "--json"]) == 0
         rows = [json.loads(line) for line in self.capsys.readouterr().out.splitlines()]
         return [(row["i"], row["action"], row["detector"], row["count"]) for row in rows if row["detector"]]
 
-    def at(self, number: int) -> str:
+    def at(self, place: int | str) -> str:
         """What explain says of an event."""
         self.capsys.readouterr()
-        assert main(["explain", str(self.file), "--config", str(self.config), "--at", str(number)]) == 0
+        assert main(["explain", str(self.file), "--config", str(self.config), "--at", str(place)]) == 0
         return self.capsys.readouterr().out
 
 
@@ -64,7 +67,7 @@ def test_note_of_a_repeated_call(explained: Explained) -> None:
     assert listed(told, "started at events") == list(range(0, 20, 2))
     assert "judged when the call started, at event 20" in told
     assert "warningThreshold (10, for all tools); section 6" in told
-    assert "reset: another tool or other arguments" in told
+    assert "reset: so many other calls that these leave the last 30" in told
 
 
 def test_block_and_end(explained: Explained) -> None:
@@ -158,6 +161,63 @@ def test_exec_failures_with_other_arguments(explained: Explained) -> None:
     assert len(listed(told, "results at events")) == count
 
 
+def test_stagnation(explained: Explained) -> None:
+    """Every call that went round is named with its events, in as many responses as the guard counted."""
+    events = [event for at in range(28) for event in turns(1, "read", {"n": at % 4}, prefix=f"{at}-")]
+    note, block = [one for one in explained.fired(events) if one[2] == "stagnation"][:2]
+    assert note[1:] == ("note", "stagnation", 10)
+    assert block[1:] == ("block", "stagnation", 20)
+    told = explained.at(block[0])
+    rounds = re.findall(r"read at events ([\d, ]+)", told)
+    assert len(rounds) == 4
+    assert sum(len(one.split(",")) for one in rounds) == 20
+    assert "criticalThreshold (20, for all tools); section 11.2" in told
+    assert "own count" not in told
+
+
+def test_error_cascade(explained: Explained) -> None:
+    """Responses that fail in a row are named; where one tool failed in one way more often, its failures are."""
+    tools = ("read", "grep", "exec")
+    events: list[Event] = []
+    for at in range(11):
+        events += turns(1, tools[at % 3], {"n": at}, prefix=f"{at}-", error=f"cannot do step {at}")
+    ((i, action, detector, count),) = explained.fired(events)
+    assert (action, detector, count) == ("note", "error_cascade", 10)
+    told = explained.at(i)
+    assert "10 responses in a row failed" in told
+    assert "reset: any call that works" in told
+    events = []
+    for at in range(11):
+        events += turns(1, "fetch", {"u": at}, prefix=f"{at}-", error="503")
+        events += turns(1, "read", {"n": at}, prefix=f"r{at}-", result=f"line {at}")
+    ((i, action, detector, count),) = explained.fired(events)
+    assert (action, detector, count) == ("note", "error_cascade", 10)
+    told = explained.at(i)
+    assert "10 calls of fetch failed in one way" in told
+    assert "reset: so many other calls that these leave the last 30" in told
+    assert "notes at 10; section 11.2" in told
+
+
+def test_ceilings(explained: Explained) -> None:
+    """The ceiling that was passed is named with its value."""
+    events = [event for at in range(6) for event in turns(1, "read", {"n": at}, prefix=f"{at}-")]
+    fired = explained.fired(events, {"limits": {"callsPerTurn": 4, "callsPerRun": 100}})
+    assert fired[0][1:] == ("end_turn", "call_limit", 4)
+    told = explained.at(fired[0][0])
+    assert "limits.callsPerTurn (4) and limits.callsPerRun (100)" in told
+    assert "reset: of callsPerTurn a user message or a new run, of callsPerRun a new run" in told
+
+
+def test_calls_since_a_change(explained: Explained) -> None:
+    """Where a tool is declared to change things, only the calls since its last success are named."""
+    own: dict[str, object] = {"tools": {"edit": {"mutates": True}}}
+    events = [*turns(3, "check"), *turns(1, "edit", prefix="e", result="ok"), *turns(4, "check", prefix="d")]
+    ((i, _, detector, count),) = explained.fired(events, own, warningThreshold=3)
+    assert (i, detector, count) == (15, "generic_repeat", 3)
+    told = explained.at(i)
+    assert "3 calls with these arguments since edit changed something at event 7" in told
+
+
 def test_repeated_error(explained: Explained) -> None:
     """Three identical failures are named; a user message before them starts the count anew."""
     failing = [settle(f"e{at}", error="boom") for at in range(4)]
@@ -183,7 +243,7 @@ def test_compaction_loop(explained: Explained) -> None:
     assert "the next calls of the run are watched" in explained.at(4)
 
 
-@pytest.mark.parametrize("case", read_cases("reports.jsonl", "vectors.jsonl"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", read_cases("reports.jsonl", "vectors.jsonl", "wider.jsonl"), ids=lambda case: case.id)
 def test_counts_are_the_guards_own(case: Case) -> None:
     """In every recorded report and every rule's case, as many calls are named as the guard counted."""
     settings = settings_of(case.config)
@@ -193,6 +253,86 @@ def test_counts_are_the_guards_own(case: Case) -> None:
         step = guard.feed(event, 0.0)
         told = list(explained_event(walk, at, Placed(event, at + 1), step, walk.take(at, event, step), "cases"))
         assert not [line for line in told if "the guard's own count" in line]
+
+
+def test_file_and_line_as_a_report_prints_them(
+    explained: Explained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The place that a report prints can be given as it is, with the file, without it, or instead of it."""
+    explained.fired(turns(11))
+    config = ["--config", str(explained.config)]
+    assert main(["replay", str(explained.file), *config]) == 0
+    (place,) = set(re.findall(r"\S+e\.jsonl:\d+", capsys.readouterr().out))
+    told = explained.at(21)
+    assert explained.at(place) == explained.at(":22") == told
+    assert main(["explain", "--at", place, *config]) == 0
+    assert capsys.readouterr().out == told
+
+
+def test_long_paths_are_printed_in_full(explained: Explained, capsys: pytest.CaptureFixture[str]) -> None:
+    """However long a path is, what a report prints of it can be given to explain."""
+    folder = explained.file.parent / ("long-" * 20) / "deeper"
+    folder.mkdir(parents=True)
+    explained.file = folder / "e.jsonl"
+    explained.fired(turns(11))
+    assert main(["replay", str(explained.file), "--config", str(explained.config)]) == 0
+    assert capsys.readouterr().out.count(f"{explained.file}:22") == 2
+
+
+def test_a_line_with_several_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the events of one line the one at which the guard spoke is explained, else the first; the others are named."""
+    calls = [{"type": "tool_use", "id": f"c{at}", "name": "Fetch", "input": {"u": 1}} for at in range(4)]
+    results = [{"type": "tool_result", "tool_use_id": f"c{at}", "content": "503", "is_error": True} for at in range(4)]
+    lines = [
+        {"type": "system", "message": {"subtype": "init", "session_id": "s"}},
+        {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": calls}},
+        {"type": "user", "message": {"role": "user", "content": results}},
+    ]
+    path = tmp_path / "stream.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["replay", str(path)]) == 0
+    (place,) = set(re.findall(r"\S+stream\.jsonl:\d+", capsys.readouterr().out))
+    assert main(["explain", "--at", place]) == 0
+    told = capsys.readouterr().out
+    assert "end_turn (repeated_tool_error)" in told
+    assert "other events of this line, up to here: 4, 5" in told
+    assert main(["explain", "--at", f"{path}:2"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("event 0 (")
+    assert "other events of this line, up to here: 1, 2, 3" in told
+
+
+def test_places_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another file than the named one, no file and no place are bad usage; a line that is not there is bad input."""
+    stuck = str(ROOT / "tests" / "data" / "stuck.jsonl")
+    other = tmp_path / "other.jsonl"
+    other.write_text("")
+    assert main(["explain", stuck, "--at", f"{other}:3"]) == 2
+    assert "names another file" in capsys.readouterr().err
+    assert main(["explain", "--at", "3"]) == 2
+    assert "name a FILE" in capsys.readouterr().err
+    for text in ("-1", "x", "x:", ":", "e.jsonl:1x"):
+        assert main(["explain", stuck, f"--at={text}"]) == 2
+    capsys.readouterr()
+    assert main(["explain", stuck, "--at", ":999"]) == 1
+    assert "none of them stands at line 999" in capsys.readouterr().err
+
+
+def test_the_same_file_from_another_directory(
+    explained: Explained, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A place that was printed elsewhere serves, whichever way the file is named."""
+    explained.fired(turns(11))
+    monkeypatch.chdir(explained.file.parent)
+    assert main(["explain", "e.jsonl", "--at", f"{explained.file}:22", "--config", str(explained.config)]) == 0
+    assert "note, generic_repeat" in capsys.readouterr().out
+    assert main(["explain", "e.jsonl", "--at", "sessions/e.jsonl:22", "--config", str(explained.config)]) == 0
+
+
+def test_names_from_outside_cannot_move_the_cursor(explained: Explained) -> None:
+    """Control characters of a recorded tool's name are not printed."""
+    explained.fired(turns(11, "re\x1b[2Jad\n"))
+    assert "\x1b" not in explained.at(21)
 
 
 def test_transcript_as_well_as_events(capsys: pytest.CaptureFixture[str]) -> None:

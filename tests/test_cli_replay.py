@@ -300,17 +300,17 @@ def events_of(session: str, calls: int) -> Iterator[Event]:
 def test_worst_session_first_with_what_it_would_have_saved() -> None:
     """Ends before blocks before notes; the results of blocked calls, and of all after the end, count as saved."""
     tally = tallied([("[red]fine", 3), ("noted", 12), ("ended", 30), ("blocked", 21)])
-    assert [(one.session_key, one.notes, one.blocks, one.ends, one.saved) for one in tally.worst()] == [
-        ("ended", 1, 1, 9, 10_000),
-        ("blocked", 1, 1, 0, 1_000),
-        ("noted", 1, 0, 0, 0),
+    assert [(one.session_key, one.notes, one.blocks, one.ends, one.further, one.saved) for one in tally.worst()] == [
+        ("ended", 1, 1, 1, 8, 10_000),
+        ("blocked", 1, 1, 0, 0, 1_000),
+        ("noted", 1, 0, 0, 0, 0),
     ]
     first = tally.worst()[0].first
     assert first is not None
     assert (first.action, first.place) == ("note", "ended.jsonl:52")
     (summed,) = tally.by_detector()
     assert (summed.detector, summed.tool) == ("generic_repeat", "read")
-    assert (summed.notes, summed.blocks, summed.ends) == (3, 2, 9)
+    assert (summed.notes, summed.blocks, summed.ends) == (3, 2, 1)
     assert len(summed.sessions) == 3
     assert [key[0] for key, _ in tally.verdicts()] == ["ended", "blocked", "noted", "[red]fine"]
 
@@ -346,6 +346,7 @@ def test_report_on_a_terminal(columns: int, colour: bool, monkeypatch: pytest.Mo
     tables = plain[: plain.index("ended r: turn ended")]
     assert all(len(line) <= columns for line in tables.splitlines())
     assert tables.index("ended") < tables.index("noted")
+    assert "1 end of turn, 8 more calls after the end" in plain
     for part in ("generic_repeat", "10.0k", "ended.jsonl:52", "By detector and tool"):
         assert part in tables
     assert "[red]fine r: fine, 3 calls" in plain

@@ -19,7 +19,7 @@ NAME = "loopguard_plugin"
 ROWS = (
     {"errors", "answers", "json_text", "printable", "events", "settings"},
     {"core"},
-    {"composition", "decisions", "log_lines", "logs", "config_file", "bus"},
+    {"composition", "decisions", "turn_ends", "log_lines", "logs", "config_file", "bus"},
     {"middleware", "metrics", "config_watch", "transcripts", "report"},
     {"hosts", "cluster", "cli"},
     {"__main__"},

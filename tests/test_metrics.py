@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from helpers import compaction, publish_all, settings_of, settle, start, turns
+from helpers import compaction, message, publish_all, settings_of, settle, start, turns
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import Histogram, HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
 
@@ -74,6 +75,24 @@ def test_notes_blocks_and_ends_are_counted_by_detector_and_agent(meter: Meter) -
     }
     assert meter.numbers("loopguard.runs") == {"": 2}
     assert meter.numbers("loopguard.errors") == {}
+
+
+def test_a_turn_that_is_ended_again_and_again_is_one_end(meter: Meter) -> None:
+    """A host that goes on after the end raises no number but that of blocked batches, until a user writes."""
+    guard = LoopGuard(settings_of({"enabled": True, "criticalThreshold": 12}), metrics=meter.metrics)
+
+    def play(count: int) -> None:
+        for event in turns(count, prefix=f"{count}-"):
+            with contextlib.suppress(TurnEndingError):
+                guard.feed(event)
+
+    play(20)
+    assert list(meter.numbers("loopguard.ends").values()) == [1]
+    assert sum(meter.numbers("loopguard.blocks").values()) == 8
+    assert guard.stats().ends == 1
+    guard.feed(message())
+    play(2)
+    assert list(meter.numbers("loopguard.ends").values()) == [2]
 
 
 def test_what_observe_mode_would_have_done_is_told_apart(meter: Meter) -> None:

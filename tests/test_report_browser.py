@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -144,6 +147,35 @@ def test_hover_shows_count_and_reason(opened: Opened, mixed: str) -> None:
     assert page.is_visible("#tip")
     page.keyboard.press("Escape")
     assert page.is_hidden("#tip")
+
+
+def test_the_command_that_explains_a_cell_works_as_it_stands(opened: Opened, tmp_path: Path) -> None:
+    """The tip names the event and the command, which a shell takes as it is and which explains that very finding."""
+    folder = tmp_path / "it's a folder"
+    folder.mkdir()
+    page = opened(page_of(folder, [healthy("fine", 3, seed=1), stuck("noted", "grep", 12)]))
+    page.locator(".session", has_text="noted").locator(".cell:has(b)").hover()
+    command = page.inner_text("#tip .command")
+    assert f"event {command.split()[-1]} of " in page.inner_text("#tip")
+    ran = subprocess.run(
+        ["sh", "-c", command.replace("loopguard", f"{shlex.quote(sys.executable)} -m loopguard_plugin", 1)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "the guard's answer: note, generic_repeat, count 10" in ran.stdout
+    page.mouse.move(5, 5)
+    page.locator(".session", has_text="fine").locator(".cell").first.hover()
+    assert page.inner_text("#tip .command").endswith(" --at 0")
+
+
+def test_an_end_that_comes_again_counts_once(opened: Opened, mixed: str) -> None:
+    """The session's line tells of one end and of the calls after it; the tip of a further one says which it is."""
+    page = opened(mixed)
+    about = page.locator(".session", has_text="ended").locator("p").inner_text()
+    assert "1 end, 8 more calls after the end" in about
+    page.locator(".session", has_text="ended").locator(".cell:has(b)").last.hover()
+    assert "end of turn, which had ended before: generic_repeat, count 29" in page.inner_text("#tip")
 
 
 def test_keyboard(opened: Opened, mixed: str) -> None:

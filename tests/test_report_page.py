@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sessions import Session, healthy, stuck, write
 pytest.importorskip("jinja2")
 
 from loopguard_plugin.cli import main
-from loopguard_plugin.report.page import embedded
+from loopguard_plugin.report.page import _explain, embedded
 from loopguard_plugin.report.timelines import shown
 
 PLANTED = (
@@ -71,10 +72,11 @@ def test_page_holds_every_item_and_mark(tmp_path: Path) -> None:
         session.call("exec", {"command": "x"}, error="no")
     data = data_of(page_of(tmp_path, [session, stuck("loop", "grep", 22, before=0)]))
     first, loop = data["sessions"]
-    kinds = first["c"][0::4]
+    kinds = first["c"][0::5]
     assert kinds == [6, 1, 2, 7, 1, 3, 4]
-    assert first["c"][2::4] == [0, 0, 0, 0, 0, 1, 1]  # the same call has the same identity
-    assert first["c"][3::4] == [1, 2, 4, 6, 7, 9, 11]  # lines of the file
+    assert first["c"][2::5] == [0, 0, 0, 0, 0, 1, 1]  # the same call has the same identity
+    assert first["c"][3::5] == [1, 2, 4, 6, 7, 9, 11]  # lines of the file
+    assert first["c"][4::5] == [0, 1, 3, 5, 6, 8, 10]  # events of the file
     assert [(mark[0], mark[1], data["detectors"][mark[2]], mark[3]) for mark in loop["m"]] == [
         (11, 0, "generic_repeat", 10),
         (21, 1, "generic_repeat", 20),
@@ -91,6 +93,53 @@ def test_deep_contents_do_not_stop_the_page() -> None:
         deep = [deep]
     assert shown(deep) == "(list, nested too deeply to be shown)"
     assert shown(["x"]) == '[\n "x"\n]'
+
+
+def test_a_turn_that_is_ended_again_is_one_end(tmp_path: Path) -> None:
+    """What ends it again is marked as such, and the session says how many calls came after the end."""
+    (loop,) = data_of(page_of(tmp_path, [stuck("loop", "grep", 25, before=0)]))["sessions"]
+    assert [mark[7] for mark in loop["m"] if mark[1] == 2] == [False, True, True, True]
+    assert loop["a"] == 3
+
+
+def test_the_page_has_the_command_that_explains(tmp_path: Path) -> None:
+    """For each file a command that a shell takes as it is, with the settings that the page was made with."""
+    folder = tmp_path / "it's a $folder"
+    folder.mkdir()
+    page = data_of(page_of(folder, [stuck("s", "read", 11, before=0)], "--agent", "an agent"))
+    (command,) = page["explain"]
+    (mark,) = page["sessions"][0]["m"]
+    assert mark[5:7] == [23, 22]  # the line and the number of the settlement with the note
+    config = str(folder / "on.json5")
+    argv = shlex.split(f"{command} {mark[6]}")
+    assert argv[1:] == [
+        *("explain", str(folder / "events.jsonl"), "--config", config, "--agent", "an agent", "--at", str(mark[6]))
+    ]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(argv[1:]) == 0
+    assert "the guard's answer: note, generic_repeat, count 10" in out.getvalue()
+
+
+def test_events_are_numbered_by_file(tmp_path: Path) -> None:
+    """In a page of several files each event has its number in its own file, also where a session goes on in another."""
+    (tmp_path / "on.json5").write_text("{ tools: { loopDetection: { enabled: true } } }")
+    first = write(tmp_path / "-1.jsonl", [Session("s").call("read", {"p": 1}, "a")])
+    second = write(tmp_path / "2.jsonl", [stuck("t", "read", 2, before=0), Session("s").call("read", {"p": 2}, "b")])
+    target = tmp_path / "r.html"
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["replay", str(first), str(second), "--html", str(target)]) == 0
+    data = data_of(target.read_text(encoding="utf-8"))
+    s, t = data["sessions"]
+    assert s["f"] == [[0, 0], [1, 1]]
+    assert s["c"][4::5] == [0, 5]
+    assert t["c"][4::5] == [0, 1, 3]
+
+
+def test_names_that_a_shell_or_a_parser_would_take_for_something_else() -> None:
+    """A file whose name begins with a dash is named by its path; of standard input nothing can be explained later."""
+    assert _explain("-x.jsonl", "") == "loopguard explain ./-x.jsonl --at"
+    assert _explain("<stdin>", "") == ""
 
 
 def test_no_contents_unless_asked_for(tmp_path: Path) -> None:
@@ -171,8 +220,8 @@ def test_repeated_and_orphan_events(tmp_path: Path) -> None:
     start, end = session.events
     session.events = [start, start, end, end]
     data = data_of(page_of(tmp_path, [session, Session("other").call("read", {"p": 1}, "a")]))
-    assert [len(one["c"]) // 4 for one in data["sessions"]] == [1, 1]
+    assert [len(one["c"]) // 5 for one in data["sessions"]] == [1, 1]
     orphan = Session("s").call("read", {"p": 1}, "a")
     orphan.events = orphan.events[1:]
     (only,) = data_of(page_of(tmp_path, [orphan]))["sessions"]
-    assert only["c"][0::4] == [1]
+    assert only["c"][0::5] == [1]

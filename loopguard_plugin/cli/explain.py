@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..printable import printable
@@ -27,29 +29,62 @@ def add(commands: Commands) -> None:
         "explain",
         help="say why the guard spoke at an event",
         description="Play a recording up to one event and say what the guard did there and why: what it counted, at "
-        "which events, by which rule, and what would have reset the count. Events are numbered from 0, as by "
-        "'replay --json'.",
+        "which events, by which rule, and what would have reset the count.",
     )
-    parser.add_argument("file", metavar="FILE", help="a file, also gzipped; - for standard input")
-    parser.add_argument("--at", metavar="N", type=int, required=True, help="the number of the event")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="a file, also gzipped; - for standard input (default: that of --at)"
+    )
+    parser.add_argument(
+        "--at",
+        metavar="PLACE",
+        type=place,
+        required=True,
+        help="FILE:LINE or :LINE, as reports print it; or the number of an event of the file, from 0, as the HTML page "
+        "and, for one file, 'replay --json' have it",
+    )
     parser.add_argument("--format", choices=FORMATS, default="auto", help="what the file is")
     parser.add_argument("--config", metavar="FILE", help="the gateway's JSON5 config file (default: all defaults)")
     parser.add_argument("--agent", metavar="ID", help="the agent whose settings count, where an event names none")
     parser.set_defaults(run=run)
 
 
+@dataclass(frozen=True, slots=True)
+class At:
+    """The place that ``--at`` names: the event of a file by its number, or those of a line, and the file if named."""
+
+    event: int | None = None
+    line: int | None = None
+    file: str | None = None
+
+
+def place(text: str) -> At:
+    """What ``--at`` was given. Raises what argparse expects of a type."""
+    if text.isdecimal():
+        return At(event=int(text))
+    file, colon, line = text.rpartition(":")
+    if not colon or not line.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected the number of an event or FILE:LINE, got {text!r}")
+    return At(line=int(line), file=file or None)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Play up to the event, and tell."""
     from ..transcripts import Source, SourceError
 
+    at: At = arguments.at
+    file = arguments.file or at.file
+    if file is None or (at.file is not None and not is_file(at.file, file)):
+        why = "name a FILE, or FILE:LINE with --at" if file is None else f"--at names another file than {file}"
+        print(f"loopguard explain: error: {why}", file=sys.stderr)
+        return Exit.BAD_USAGE
     settings = settings_of(arguments.config)
     if settings is None:
         return Exit.BAD_USAGE
     try:
-        with Source.open(arguments.file) as source:
+        with Source.open(file) as source:
             told = _played(source, settings, arguments)
     except SourceError as error:
-        print(printable(f"{arguments.file}: {error}"), file=sys.stderr)
+        print(printable(f"{file}: {error}"), file=sys.stderr)
         return Exit.BAD_INPUT
     if told is None:
         return Exit.BAD_INPUT
@@ -58,26 +93,64 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
+def is_file(printed: str, file: str) -> bool:
+    """Whether a report that prints this name means this file, perhaps from another directory."""
+    from ..report.text import whole
+    from ..transcripts.source import STDIN
+
+    if printed in (file, whole(file)) or (file == "-" and printed == STDIN):
+        return True
+    if os.path.exists(printed) and os.path.exists(file):
+        return os.path.samefile(printed, file)
+    return os.path.basename(printed) == os.path.basename(file)
+
+
 def _played(source: Source, settings: Settings, arguments: argparse.Namespace) -> list[str] | None:
-    """What there is to tell of the event, or None where the recording has no such event."""
+    """What there is to tell; None, said on stderr, where the recording has no such event.
+
+    Of several events of one line, the first at which the guard spoke; where it spoke at none, the first.
+    """
     from ..core.guard import Guard
     from ..transcripts import Placed, Talks, read
     from .walk import Walk
 
+    at: At = arguments.at
     guard, walk = Guard(settings), Walk(settings)
-    i = 0
+    told: list[str] | None = None
+    there: list[int] = []  # the events of the line
+    i = chosen = 0
     for item in read(source, Talks((arguments.agent or "").strip() or None), arguments.format):
         if not isinstance(item, Placed):
             print(printable(f"{source.name}:{item.line}: {item.text}"), file=sys.stderr)
             continue
         step = guard.feed(item.event, 0.0)
         made = walk.take(i, item.event, step)
-        if i == arguments.at:
+        if i == at.event:
             return list(explained_event(walk, i, item, step, made, source.name))
+        if item.line == at.line:
+            there.append(i)
+            spoke = _spoke(i, item, step)
+            if told is None or spoke:
+                told, chosen = list(explained_event(walk, i, item, step, made, source.name)), i
+            if spoke:
+                break
         i += 1
-    name = printable(source.name)
-    print(f"{name}: has {i} events, numbered from 0; there is no event {arguments.at}", file=sys.stderr)
-    return None
+    if told is None:
+        what = f"there is no event {at.event}" if at.line is None else f"none of them stands at line {at.line}"
+        print(f"{printable(source.name)}: has {i} events, numbered from 0; {what}", file=sys.stderr)
+    elif len(there) > 1:
+        others = ", ".join(str(one) for one in there if one != chosen)
+        told.insert(1, f"other events of this line, up to here: {others}")
+    return told
+
+
+def _spoke(i: int, item: Placed, step: Step) -> bool:
+    """Whether something fired at an event."""
+    from ..report.rows import row
+    from ..report.tally import FIRED
+
+    answer = step.error if step.error is not None else step.answer
+    return answer is not None and row(i, item.event, answer).action in FIRED
 
 
 def explained_event(
@@ -100,7 +173,7 @@ def explained_event(
     fired = f", {line.detector}, count {line.count}" if line.detector else ""
     yield f"the guard's answer: {line.action}{f' ({line.code})' if line.code else ''}{fired}"
     if line.message:
-        yield f"  {plain_lines(line.message)}"
+        yield f"  {line.message}"
     yield ""
     run = walk.run_of(event)
     if made is None:
@@ -116,7 +189,8 @@ def _no_call(line: Row) -> Iterator[str]:
     meaning = {
         "armed": "the context was compacted: the next calls of the run are watched (section 10 of the contract)",
         "ignored": "the context was compacted, but the guard after a compaction is off",
-        "reset": "a user wrote: the counts of repeated tool errors of the session start anew (section 4)",
+        "reset": "a user wrote: the counts of repeated tool errors of the session (section 4), of stale responses and "
+        "of the calls of a turn (11.2) start anew",
     }
     yield f"why: {meaning[str(line.action)]}"
 
@@ -154,7 +228,7 @@ def _spoken(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
         first, fact = run.blocks[0]
         yield f"  a batch of this run had been blocked before, at event {first} ({fact.detector}): the run survives one"
     yield f"rule: {rule(run, subject, detector, warning=warning)}"
-    yield f"reset: {reset(run, detector, warning=warning)}"
+    yield f"reset: {reset(run, subject, detector, warning=warning)}"
 
 
 def _quiet(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
@@ -176,11 +250,12 @@ def _quiet(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
     history = run.limits.history_size
     yield f"  {counted(len(same), 'earlier call')} with these arguments among the last {history} of the run"
     if same:
-        yield f"    started at events {numbers(one.at for one in same)}; a note comes at {bounds.warning}"
+        note = f"; a note comes at {bounds.warning}" if run.limits.rolling else ""
+        yield f"    started at events {numbers(one.at for one in same)}{note}"
     if equal:
         streak = f"{len(equal) + len(vetoes)} without progress, results at events {results(equal)}"
-        yield f"    of these {streak}; a block comes at {bounds.critical}"
-    if made.settlement is not None and made.settlement.error_text is not None:
+        yield f"    of these {streak}{f'; a block comes at {bounds.critical}' if run.limits.rolling else ''}"
+    if made.failed:
         from .reasons import failures
 
         for told in failures(run, made, walk.messages.get(line.session_key.strip()))[1]:
@@ -190,8 +265,3 @@ def _quiet(walk: Walk, run: RunWalk, made: Made, line: Row) -> Iterator[str]:
 def _of_call(run: RunWalk, call_id: str) -> Made | None:
     """The newest call of that id; of a batch that came as a list it need not have started."""
     return next((one for one in (*reversed(run.made), *run.listed) if one.call_id == call_id), None)
-
-
-def plain_lines(text: str) -> str:
-    """A message of the guard's on one line, without control characters."""
-    return "".join(char if char.isprintable() else " " for char in text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..printable import printable
@@ -93,7 +93,13 @@ def run(arguments: argparse.Namespace) -> int:
         except ImportError:
             print('--html needs the extra "report": pip install "loopguard-plugin[report]"', file=sys.stderr)
             return Exit.BAD_USAGE
-        page = Page(arguments.html, settings, arguments.agent, with_content=arguments.include_content)
+        page = Page(
+            arguments.html,
+            settings,
+            arguments.agent,
+            with_content=arguments.include_content,
+            options=_options(arguments),
+        )
     elif arguments.include_content:
         print(f"{arguments.usage()}loopguard replay: error: --include-content goes with --html", file=sys.stderr)
         return Exit.BAD_USAGE
@@ -105,12 +111,26 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.BAD_INPUT
     if played.guard_failures:
         print(f"the guard itself failed at {played.guard_failures} events, which passed unjudged", file=sys.stderr)
-    if not arguments.json:
+    if arguments.json:
+        from ..report import text
+
+        print(text.summary(played.tally, played.files), file=sys.stderr)
+    else:
         _show(played, settings, arguments.agent)
     strongest = played.tally.strongest
     if arguments.fail_on and strongest and _FIRED[strongest] >= _STRENGTH[arguments.fail_on]:
         return Exit.FIRED
     return Exit.BAD_INPUT if played.problems or missing else Exit.OK
+
+
+def _options(arguments: argparse.Namespace) -> Iterator[str]:
+    """What ``explain`` must be told to see what this replay saw."""
+    if arguments.format != "auto":
+        yield from ("--format", arguments.format)
+    if arguments.config is not None:
+        yield from ("--config", arguments.config)
+    if arguments.agent is not None:
+        yield from ("--agent", arguments.agent)
 
 
 def _files(arguments: argparse.Namespace) -> tuple[list[str], bool]:

@@ -1,9 +1,8 @@
-"""``loopguard tune``: your own history under a grid of settings, and the block of settings that fits it best."""
+"""``loopguard tune``: your own history under many settings, and the block of settings that fits it best."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,9 @@ from .given import settings_of
 from .replay import AGENTS, FORMATS
 
 if TYPE_CHECKING:
-    from .tuning_advice import Config, Results, Score
+    from ..settings_layers import Adjustment
+    from .tuning_advice import Config, Labels, Results, Score, Session
+    from .tuning_moves import Choice
     from .tuning_plays import Done, Played
 
 
@@ -25,8 +26,9 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "tune",
         help="find the settings that fit your own history",
-        description="Play recorded sessions under a grid of thresholds and per-tool policies, and recommend the "
-        "settings that stop the stuck ones and leave the healthy ones alone.",
+        description="Play recorded sessions under a grid of thresholds, and with single changes of other settings, and "
+        "recommend those that stop the stuck sessions and leave the healthy ones alone. Each recommended line names "
+        "the sessions that it changes.",
         epilog="Sessions of FILEs that are not marked count too: as stuck where the settings in force would have "
         "ended them for looping, else as healthy. With --fine and --stuck both given they are only counted.",
     )
@@ -44,7 +46,6 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Play, compare, recommend."""
     import msgspec
-
 
     settings = settings_of(arguments.config)
     if settings is None:
@@ -81,7 +82,13 @@ def _files(arguments: argparse.Namespace) -> tuple[list[tuple[str, bool]], dict[
 
 
 class Tuning:
-    """One tuning: three rounds of play, each over all files. ``problems``: what could not be read."""
+    """One tuning. ``problems``: what could not be read.
+
+    Each round plays all files once under some settings side by side: the pairs of thresholds first; then what
+    :mod:`.tuning_search` asks for, from the usual pair and from the one that does best; then the recommendation less
+    each of its lines. So there are at most ``5 + 2 * (ROUNDS + PRUNING)`` rounds of at most ``MOST + 8`` settings,
+    however many tools and settings there are: single changes are tried on what is chosen so far, not all combinations.
+    """
 
     def __init__(
         self,
@@ -96,49 +103,99 @@ class Tuning:
         self._files, self._marks, self._base = files, marks, base
         self._form, self._agent, self._jobs = form, agent, jobs
         self._certain = {"fine", "stuck"} <= set(marks.values())
+        self._labels: Labels | None = None
+        self._enabled: bool | None = None  # whether the detectors are on now
+        self._played: list[Played] = []
 
     def report(self) -> Iterator[str]:
         """The comparison and the recommendation, line by line."""
+        from ..settings import parse_settings
         from . import tuning_advice as advice
-        from .tuning_block import block
+        from .tuning_moves import Choice, moves
+        from .tuning_search import search
 
-        grid: list[dict[str, int]] = [advice.thresholds(*pair) for pair in advice.GRID]
-        played = self._round([*grid, {}], [{}] * (len(grid) + 1))  # the last: what is in force, but for the switch
-        labels = advice.labelled(played, self._marks, len(grid), certain=self._certain)
-        results = advice.Results(played, labels)
+        pairs: list[dict[str, object]] = [dict(advice.thresholds(*pair)) for pair in advice.GRID]
+        # The last: what is in force, but for the switch.
+        played = self._round([*(self._config(Choice(pair)) for pair in pairs), self._config(Choice({}))], hints=True)
         if not played:
             yield "no sessions in these files"
             return
+        self._labels = labels = advice.labelled(played, self._marks, len(pairs), certain=self._certain)
+        results = advice.Results(played, labels)
         yield from self._sessions(played, results)
         yield from _table(results, advice.GRID)
-        shared = advice.best_shared(results, len(advice.GRID))
-        common = advice.thresholds(*advice.GRID[shared])
-        tried = advice.candidates(results, shared, advice.GRID)
-        breakers = [value for one in tried for given in one.values() if isinstance(value := given.get(_BREAKER), int)]
-        common["historySize"] = max(common["historySize"], *breakers, 0)
-        found = advice.Results(self._round([common] * len(tried), tried), labels)
-        chosen = advice.better_of(found, tried)
-        reached = [value for given in chosen.values() if isinstance(value := given.get(_BREAKER), int)]
-        common["historySize"] = max(common[_BREAKER], *reached, 0)
-        final = advice.Results(self._round([common, common], [{}, chosen]), labels)
-        if final.score(1).rank >= final.score(0).rank:  # policies that do not help together are left out
-            chosen = {}
-        yield from _recommended(final, chosen)
-        yield ""
-        yield from block(common, chosen, self._agent)
+        hints = {(one.file, one.session_key): one.hints for one in played if one.hints is not None}
+        limits = parse_settings(self._base).resolve(self._agent)
+        self._enabled = limits.enabled
+        best: tuple[Score, Choice] | None = None
+        for start in dict.fromkeys((_USUAL, advice.best_shared(results, len(pairs)))):
+            if best is None or any(best[0].rank):  # it could be better still
+                tried = moves(results, start, advice.GRID, hints, limits, self._agent)
+                choice = Choice(pairs[start], search(self._results, pairs[start], tried))
+                score = self._results([choice]).score(0)
+                best = (score, choice) if best is None or score.rank < best[0].rank else best
+        if best is not None:
+            yield from self._recommended(best[1])
 
-    def _round(
-        self, shared: Sequence[Mapping[str, object]], tools: Sequence[Mapping[str, Mapping[str, object]]]
-    ) -> list[Played]:
-        """Every file under settings that lie over the base, each with its tools."""
-        from . import tuning_advice as advice
+    def _recommended(self, choice: Choice) -> Iterator[str]:
+        """What it comes to, what gets through all the same, and the block with what each line is good for."""
+        from .tuning_block import block
+        from .tuning_moves import Choice
+
+        final, told = self._explained(choice)
+        idle = [place[1] for place, what in told.items() if not what and place[0] == "loopDetection"]
+        less = Choice({key: value for key, value in choice.shared.items() if key not in idle}, choice.moves)
+        if idle and self._adjusted(less) <= self._adjusted(choice):
+            leaner, why = self._explained(less)
+            if leaner.score(0).rank <= final.score(0).rank:
+                choice, final, told = less, leaner, why
+        yield f"Recommended: {_told(final.score(0), final)}."
+        yield from _listed("stay uncaught:", sorted(final.uncaught(0)))
+        yield ""
+        comments = {place: what or _COMPANY.get(place[-1], "") for place, what in told.items()}
+        shared = {key: value for key, value in choice.detection.items() if ("loopDetection", key) in told}
+        yield from block(shared, choice.tools, self._agent, choice.own, comments)
+
+    def _explained(self, choice: Choice) -> tuple[Results, dict[tuple[str, ...], str]]:
+        """What a choice does (setting 0), and for each line that says anything the sessions that it changes."""
+        from .tuning_lines import Names, explained, lines_of
+
+        lines = [line for line in lines_of(choice, self._enabled) if self._matters(choice, line.without)]
+        final = self._results([choice, *(line.without for line in lines)])
+        names = Names((one.file, one.session_key) for one in self._played)
+        return final, {line.place: explained(final, 0, at, names) for at, line in enumerate(lines, 1)}
+
+    def _adjusted(self, choice: Choice) -> set[Adjustment]:
+        """The settings under a choice that have to be adjusted to one another."""
+        from ..settings import parse_settings
+
+        return set(parse_settings(self._config(choice)).resolve(self._agent).adjustments)
+
+    def _matters(self, choice: Choice, without: Choice) -> bool:
+        """Whether a line says anything that does not hold without it."""
+        from ..settings import parse_settings
+
+        settings = [parse_settings(self._config(one)).resolve(self._agent) for one in (choice, without)]
+        return settings[0] != settings[1]
+
+    def _config(self, choice: Choice) -> Config:
+        """The config file with a choice over it."""
+        from .tuning_advice import overlaid
+
+        return overlaid(self._base, choice.detection, choice.tools, self._agent, choice.own)
+
+    def _results(self, choices: Sequence[Choice]) -> Results:
+        """What all these do, each for itself."""
+        from .tuning_advice import Results
+
+        assert self._labels is not None
+        return Results(self._round([self._config(one) for one in choices]), self._labels)
+
+    def _round(self, configs: Sequence[Config], *, hints: bool = False) -> list[Played]:
+        """Every file under these settings."""
         from .progress import Progress
         from .tuning_plays import play_all, size_of
 
-        configs = [
-            advice.overlaid(self._base, dict(one), policies, self._agent)
-            for one, policies in zip(shared, tools, strict=True)
-        ]
         played: list[Played] = []
         problems: list[tuple[str, int, str]] = []
         with Progress(sum(size_of(file) for file, _ in self._files)) as progress:
@@ -146,10 +203,11 @@ class Tuning:
             def told(done: Done) -> None:
                 progress.add(done.size, "tuning")
 
-            for done in play_all(self._files, configs, self._form, self._agent, self._jobs, told):
+            for done in play_all(self._files, configs, self._form, self._agent, self._jobs, told, hints=hints):
                 played += done.sessions
                 problems += done.problems
         self.problems = problems
+        self._played = self._played or played
         return played
 
     def _sessions(self, played: list[Played], results: Results) -> Iterator[str]:
@@ -158,15 +216,32 @@ class Tuning:
         counted = f", {others:,} not marked" if others else ""
         yield f"{len(played):,} sessions: {len(fine):,} healthy, {len(stuck):,} stuck{counted}"
         assumed = sorted(session for session in stuck if session[0] not in self._marks)
-        if assumed:
-            yield "taken as stuck, since the settings in force would have ended them (mark them with --fine if not):"
-            yield from (f"  {key}  {file}" for file, key in assumed[:20])
-            if len(assumed) > 20:
-                yield f"  … and {len(assumed) - 20:,} more"
+        why = "taken as stuck, since the settings in force would have ended them (mark them with --fine if not):"
+        yield from _listed(why, assumed)
         yield ""
 
 
-_BREAKER = "globalCircuitBreakerThreshold"
+_USUAL = 0  # the pair of thresholds with which the grid begins
+
+# What a line is for that changes no session by itself.
+_COMPANY = {
+    "warningThreshold": "below criticalThreshold",
+    "criticalThreshold": "above warningThreshold",
+    "globalCircuitBreakerThreshold": "above criticalThreshold",
+    "historySize": "so that every threshold can be reached",
+}
+_MOST_LISTED = 20
+
+
+def _listed(heading: str, sessions: Sequence[Session]) -> Iterator[str]:
+    """The sessions under a heading; nothing where there are none."""
+    from ..report.text import whole
+
+    if sessions:
+        yield heading
+        yield from (whole(f"  {key}  {file}") for file, key in sessions[:_MOST_LISTED])
+        if len(sessions) > _MOST_LISTED:
+            yield f"  … and {len(sessions) - _MOST_LISTED:,} more"
 
 
 def _table(results: Results, pairs: Sequence[tuple[int, int]]) -> Iterator[str]:
@@ -187,31 +262,9 @@ def _table(results: Results, pairs: Sequence[tuple[int, int]]) -> Iterator[str]:
     yield ""
 
 
-def _recommended(final: Results, tools: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """What the recommendation comes to, and what each tool's own settings change."""
-    score = final.score(1 if tools else 0)
-    yield f"Recommended: {_told(score, final)}."
-    for tool, given in tools.items():
-        keys = ", ".join(f"{key} {json.dumps(value)}" for key, value in given.items() if key != _BREAKER)
-        yield f"  {tool}: {keys}; {_change(final.score(0, tool), final.score(1, tool))}"
-
-
 def _told(score: Score, results: Results) -> str:
     fine, stuck = len(results.labels.fine), len(results.labels.stuck)
     return (
         f"catches {score.caught:,} of {stuck:,} stuck sessions, interrupts {score.interrupted:,} and notes "
         f"{score.noted:,} of {fine:,} healthy ones"
     )
-
-
-def _change(before: Score, after: Score) -> str:
-    parts = [
-        f"{word} {old:,} → {new:,}"
-        for word, old, new in (
-            ("caught", before.caught, after.caught),
-            ("interrupted", before.interrupted, after.interrupted),
-            ("noted", before.noted, after.noted),
-        )
-        if old != new
-    ]
-    return ", ".join(parts) or "no change by itself"

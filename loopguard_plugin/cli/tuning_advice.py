@@ -1,4 +1,4 @@
-"""Which settings fit a history: candidates, how each did by tool, and what to recommend (pure; plays nothing).
+"""Which settings fit a history: how each did, by session and by tool (pure; plays nothing).
 
 A stuck session is *caught* where something was blocked or ended in it; a healthy one is *interrupted* by the same, and
 *noted* by a note. What is best first interrupts and misses as few as possible, then notes few healthy sessions, then
@@ -50,6 +50,8 @@ _EXEMPTIBLE: Final = (
     Detector.KNOWN_POLL_NO_PROGRESS,
     Detector.PING_PONG,
     Detector.ARGUMENT_CHURN,
+    Detector.STAGNATION,
+    Detector.ERROR_CASCADE,
 )
 
 
@@ -74,6 +76,13 @@ class Score(Struct, frozen=True):
         return self.interrupted + self.missed, self.interrupted, self.noted
 
 
+class Changed(Struct, frozen=True):
+    """Sessions for which one setting does better than another, and those for which it does worse."""
+
+    better: frozenset[Session]
+    worse: frozenset[Session]
+
+
 def thresholds(warning: int, critical: int) -> dict[str, int]:
     """What goes with a pair of thresholds: a breaker above it, and a history that reaches it."""
     breaker = max(_BREAKER, critical + _ROOM)
@@ -86,23 +95,34 @@ def thresholds(warning: int, critical: int) -> dict[str, int]:
 
 
 def overlaid(
-    base: Config, shared: Mapping[str, object], tools: Mapping[str, Mapping[str, object]], agent: str | None
+    base: Config,
+    shared: Mapping[str, object],
+    tools: Mapping[str, Mapping[str, object]],
+    agent: str | None,
+    own: Mapping[str, object] | None = None,
 ) -> Config:
     """A config file with these keys over it: for one agent where one is named, else for all.
 
-    Tools come before the patterns that are there, for the first match wins, and keep what those say about them. Their
-    names are no patterns, whatever is in them.
+    ``shared`` goes to ``tools.loopDetection``, ``own`` and ``tools`` to loopguard's own settings. Tools come before the
+    patterns that are there, for the first match wins, and keep what those say about them. Their names are no patterns,
+    whatever is in them.
     """
     config = deepcopy(base)
     where = ("agents", "entries", agent) if agent else ()
     detection = _at(config, *where, "tools", "loopDetection")
     detection.update({"enabled": True, **shared})
-    if not tools:
+    if not tools and not own:
         return config
-    own = _at(config, "plugins", "entries", "loopguard", "config", *(("agents", agent) if agent else ()))
-    old = {name: given for name, given in cast(Config, own.get("tools") or {}).items() if isinstance(given, dict)}
-    new = {escape(tool): {**_matching(old, tool), **given} for tool, given in tools.items()}
-    own["tools"] = {**new, **{name: given for name, given in old.items() if name not in new}}
+    ours = _at(config, "plugins", "entries", "loopguard", "config", *(("agents", agent) if agent else ()))
+    for key, value in (own or {}).items():
+        if isinstance(value, Mapping):
+            _at(ours, key).update(value)
+        else:
+            ours[key] = value
+    if tools:
+        old = {name: given for name, given in cast(Config, ours.get("tools") or {}).items() if isinstance(given, dict)}
+        new = {escape(tool): {**_matching(old, tool), **given} for tool, given in tools.items()}
+        ours["tools"] = {**new, **{name: given for name, given in old.items() if name not in new}}
     return config
 
 
@@ -146,6 +166,7 @@ class Results:
         self._by: dict[tuple[int, str | None], dict[Session, int]] = defaultdict(dict)
         self._detectors: dict[tuple[int, str], dict[str, set[Session]]] = defaultdict(lambda: defaultdict(set))
         self._counts: dict[tuple[str, str], int] = defaultdict(int)
+        self._first: dict[tuple[int, Session, bool], int] = {}
         self.tools: set[str] = set()
         for one in played:
             session = (one.file, one.session_key)
@@ -155,6 +176,10 @@ class Results:
                 if session in labels.fine:
                     key = (fired.tool, fired.detector)
                     self._counts[key] = max(self._counts[key], fired.count)
+                for noted, call in ((True, fired.noted), (False, fired.stopped)):
+                    if call:
+                        place = (fired.setting, session, noted)
+                        self._first[place] = min(call, self._first.get(place, call))
                 for tool in (fired.tool, None):
                     found = self._by[fired.setting, tool]
                     found[session] = max(fired.level, found.get(session, 0))
@@ -182,6 +207,44 @@ class Results:
         levels = list(self._by.get((setting, None), {}).values())
         return levels.count(NOTED), levels.count(BLOCKED), levels.count(ENDED)
 
+    def level(self, setting: int, session: Session) -> int:
+        """How far a setting went in a session: 0, NOTED, BLOCKED or ENDED."""
+        return self._by.get((setting, None), {}).get(session, 0)
+
+    def first(self, setting: int, session: Session, level: int) -> int:
+        """The first call of a session, from 1, at which a setting noted it (NOTED) or stopped it; 0: none."""
+        return self._first.get((setting, session, level == NOTED), 0)
+
+    def bothered(self, setting: int) -> set[Session]:
+        """Healthy sessions that a setting noted or interrupted."""
+        return {one for one, level in self._by.get((setting, None), {}).items() if level and one in self.labels.fine}
+
+    def uncaught(self, setting: int) -> set[Session]:
+        """Stuck sessions in which a setting blocked or ended nothing."""
+        return {one for one in self.labels.stuck if self.level(setting, one) < BLOCKED}
+
+    def changed(self, setting: int, before: int) -> Changed:
+        """The sessions for which a setting does better and worse than another one."""
+        better: set[Session] = set()
+        worse: set[Session] = set()
+        for one in self.labels.fine:
+            old, new = self.level(before, one), self.level(setting, one)
+            if min(old, BLOCKED) != min(new, BLOCKED):
+                (better if new < old else worse).add(one)
+        for one in self.labels.stuck:
+            caught, new_caught = self.level(before, one) >= BLOCKED, self.level(setting, one) >= BLOCKED
+            if caught is not new_caught:
+                (better if new_caught else worse).add(one)
+        return Changed(frozenset(better), frozenset(worse))
+
+    def fires_on_fine(self, setting: int, detector: Detector) -> bool:
+        """Whether a detector speaks in a healthy session."""
+        return any(
+            sessions & self.labels.fine
+            for (place, _), found in self._detectors.items()
+            if place == setting and (sessions := found.get(detector))
+        )
+
     def only_fine(self, setting: int, tool: str) -> list[str]:
         """Rolling detectors that speak about a tool in healthy sessions alone."""
         found = self._detectors.get((setting, tool), {})
@@ -207,39 +270,9 @@ def by_tool(results: Results, shared: int, pairs: Sequence[tuple[int, int]]) -> 
     for tool in sorted(results.tools):
         best = min(range(len(pairs)), key=lambda setting: (results.score(setting, tool).rank, setting))
         if results.score(best, tool).rank < results.score(shared, tool).rank:
-            found[tool] = {key: value for key, value in thresholds(*pairs[best]).items() if key != "historySize"}
+            warning, critical = pairs[best]
+            found[tool] = {"warningThreshold": warning, "criticalThreshold": critical}
+            breaker = thresholds(warning, critical)["globalCircuitBreakerThreshold"]
+            if breaker > thresholds(*pairs[shared])["globalCircuitBreakerThreshold"]:
+                found[tool]["globalCircuitBreakerThreshold"] = breaker
     return found
-
-
-def candidates(results: Results, shared: int, pairs: Sequence[tuple[int, int]]) -> list[Policies]:
-    """What to try for single tools, the simplest first: nothing, retries of errors, then with each of these the kind of
-    a poller, other thresholds, both, and exemptions with and without thresholds.
-    """
-    tools = sorted(results.tools)
-    retries: Policies = {
-        tool: {"errorRetries": lived} for tool in tools if (lived := results.errors_lived_through(tool)) > 0
-    }
-    other = by_tool(results, shared, pairs)
-    polls: Policies = {tool: {"kind": "poll"} for tool in tools if results.score(shared, tool).noted}
-    exempt: Policies = {tool: {"exempt": names} for tool in tools if (names := results.only_fine(shared, tool))}
-    extras = ([polls], [other], [other, polls], [exempt], [other, exempt])
-    tried: list[Policies] = [{}, retries, *(_joined(retries, *extra) for extra in extras)]
-    return [one for place, one in enumerate(tried) if one not in tried[:place]]
-
-
-def _joined(*policies: Policies) -> Policies:
-    joined: Policies = {}
-    for one in policies:
-        for tool, given in one.items():
-            joined[tool] = {**joined.get(tool, {}), **given}
-    return joined
-
-
-def better_of(results: Results, tried: Sequence[Policies]) -> Policies:
-    """For each tool what the best of the candidates says about it; the earlier one among equals."""
-    chosen: Policies = {}
-    for tool in sorted({tool for candidate in tried for tool in candidate}):
-        best = min(range(len(tried)), key=lambda place: (results.score(place, tool).rank, place))
-        if tool in tried[best]:
-            chosen[tool] = dict(tried[best][tool])
-    return chosen

@@ -19,6 +19,7 @@ from ..core.observe import normalise_tool
 from ..events import ToolCallStarted
 from ..settings import Settings, parse_settings
 from ..transcripts import Placed, Source, SourceError, Talks, detect, read
+from .tuning_hints import Hints, Looking
 
 NOTED, BLOCKED, ENDED = 1, 2, 3
 _TOGETHER: Final = 4_000_000  # bytes of small files that make one errand
@@ -28,7 +29,8 @@ class Fired(Struct, frozen=True, gc=False):
     """How far the guard went about one tool in one session under one setting.
 
     ``setting``: its place in the list that was played. ``level``: NOTED, BLOCKED or ENDED. ``count``: the highest that
-    ``detector`` reported.
+    ``detector`` reported. ``noted``, ``stopped``: the first call, from 1, that was noted, and that was blocked or with
+    which the turn ended; 0: none.
     """
 
     setting: int
@@ -36,15 +38,18 @@ class Fired(Struct, frozen=True, gc=False):
     detector: str
     level: int
     count: int
+    noted: int = 0
+    stopped: int = 0
 
 
 class Played(Struct, frozen=True):
-    """One session. ``file`` is where it was read from."""
+    """One session. ``file`` is where it was read from; ``hints`` are there where they were asked for."""
 
     file: str
     session_key: str
     calls: int
     fired: tuple[Fired, ...]
+    hints: Hints | None = None
 
 
 class Errand(Struct, frozen=True):
@@ -54,6 +59,7 @@ class Errand(Struct, frozen=True):
     settings: tuple[object, ...]  # as a config file holds them
     form: str
     agent: str | None
+    hints: bool = False
 
 
 class Done(Struct, frozen=True):
@@ -71,9 +77,14 @@ def play_all(
     agent: str | None,
     jobs: int,
     told: Callable[[Done], None],
+    *,
+    hints: bool = False,
 ) -> Iterator[Done]:
-    """Every file under every setting (as decoded config files), in the order of the files, in ``jobs`` processes."""
-    errands = [Errand(tuple(part), tuple(settings), form, agent) for part in _parts(files)]
+    """Every file under every setting (as decoded config files), in the order of the files, in ``jobs`` processes.
+
+    ``hints``: what the sessions are like is told too, calls being compared as under the last setting.
+    """
+    errands = [Errand(tuple(part), tuple(settings), form, agent, hints) for part in _parts(files)]
     if jobs <= 1 or len(errands) <= 1:
         for errand in errands:
             done = run(errand)
@@ -135,35 +146,45 @@ def _play(
                 key = item.event.session_key.strip()
                 session = sessions.get(key)
                 if session is None:
-                    session = sessions[key] = _Session()
+                    session = sessions[key] = _Session(Looking(settings[-1]) if errand.hints else None)
                 session.feed(item, guards, settings)
     except SourceError as error:
         problems.append((file, 0, str(error)))
     for key, session in sessions.items():
-        yield Played(file, key, session.calls, tuple(session.fired.values()))
+        hints = session.looking.hints() if session.looking is not None else None
+        yield Played(file, key, session.calls, tuple(session.fired.values()), hints)
 
 
 class _Session:
-    def __init__(self) -> None:
+    def __init__(self, looking: Looking | None) -> None:
         self.calls = 0
         self.fired: dict[tuple[int, str, str], Fired] = {}
+        self.looking = looking
+        self._number: dict[str, int] = {}  # of the newest call of each id
 
     def feed(self, item: Placed, guards: list[Guard], settings: list[Settings]) -> None:
         """One event to every guard."""
-        self.calls += isinstance(item.event, ToolCallStarted)
+        if isinstance(item.event, ToolCallStarted):
+            self.calls += 1
+            self._number[item.event.call_id.strip()] = self.calls
+        if self.looking is not None:
+            self.looking.take(item.event)
         for place, guard in enumerate(guards):
             for fact in guard.feed(item.event, 0.0).facts:
                 level = _LEVELS.get(type(fact))
                 if level is not None and isinstance(fact, (NoteEmitted, BatchBlocked, RunEnded)):
                     tool = normalise_tool(fact.tool, settings[place].resolve(fact.agent_id))
-                    self._note(place, level, tool, fact.detector, fact.count)
+                    call = self._number.get(fact.call_id, self.calls)
+                    self._note(place, level, tool, fact.detector, fact.count, call)
 
-    def _note(self, place: int, level: int, tool: str, detector: str, count: int) -> None:
+    def _note(self, place: int, level: int, tool: str, detector: str, count: int, call: int) -> None:
         key = (place, tool, detector)
+        noted, stopped = (call, 0) if level == NOTED else (0, call)
         old = self.fired.get(key)
         if old is not None:
             level, count = max(level, old.level), max(count, old.count)
-        self.fired[key] = Fired(place, tool, str(detector), level, count)
+            noted, stopped = old.noted or noted, old.stopped or stopped
+        self.fired[key] = Fired(place, tool, str(detector), level, count, noted, stopped)
 
 
 _LEVELS: Final = {NoteEmitted: NOTED, BatchBlocked: BLOCKED, RunEnded: ENDED}

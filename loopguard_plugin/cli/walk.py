@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from ..answers import BatchBlocked, Fact, RunEnded, Step
@@ -46,8 +47,25 @@ class Made:
 
     @property
     def outcome(self) -> int | None:
-        """What is compared of its result; None while there is none."""
+        """What came of it, compared in full; None while there is nothing."""
         return None if self.settlement is None or self.vetoed else self.settlement.outcome
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has failed."""
+        return self.outcome is not None and self.settlement is not None and self.settlement.error_text is not None
+
+    @property
+    def failure(self) -> int | None:
+        """Its failure identity; that of a failure without one is the outcome. None where there is none."""
+        if self.settlement is None or self.vetoed:
+            return None
+        return self.outcome if self.failed and self.settlement.failure is None else self.settlement.failure
+
+    @property
+    def compared(self) -> int | None:
+        """What no-progress, ping-pong evidence and stagnation compare: of failures their identity, else the outcome."""
+        return self.failure if self.failed else self.outcome
 
 
 @dataclass(slots=True)
@@ -70,6 +88,20 @@ class RunWalk:
         """The calls of earlier batches that the history still holds when this call is judged, the oldest first."""
         earlier = [one for one in self.made if one.batch < made.batch and not one.silent]
         return earlier[-self.limits.history_size :]
+
+    def responses(self, made: Made) -> Iterator[tuple[int, list[Made]]]:
+        """The responses before that of a call, in order, each with the event at which it was over (SPEC 8).
+
+        It is over when the next one begins. Settlements without a start are no response.
+        """
+        starts: dict[int, list[Made]] = {}
+        for one in self.made:
+            if one.started is not None and one.batch <= made.batch:
+                starts.setdefault(one.batch, []).append(one)
+        numbers = sorted(starts)
+        for number, after in pairwise(numbers):
+            over = min(one.at for one in starts[after])
+            yield over, [one for one in starts[number] if not one.silent]
 
     def siblings(self, made: Made) -> list[Made]:
         """Calls of the same batch that stand before it: in the list where there is one, else as they started."""
@@ -188,6 +220,7 @@ def _settled(i: int, run: RunWalk, event: ToolCallSettled) -> Made:
         if not found.vetoed:
             settlement = observe_settlement(event, found.call, want_outcome=True)
             found.settlement = None if settlement.status in _NOTHING else settlement
+            found.vetoed = settlement.status is Status.BLOCKED  # by another layer, for this guard had let it run
     return found
 
 

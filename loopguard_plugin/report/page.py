@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 import jinja2
@@ -18,9 +20,10 @@ from markupsafe import Markup
 from .. import __version__
 from ..events import Event
 from ..settings import Settings
+from ..transcripts.source import STDIN
 from .rows import Row
 from .tally import Tally
-from .text import amount, plain, summary
+from .text import amount, plain, summary, whole
 from .timelines import Timelines
 
 _HERE = Path(__file__).parent / "html"
@@ -31,10 +34,23 @@ _ESCAPES = str.maketrans(
 
 
 class Page:
-    """Collects a replay and writes the page. Memory grows with the calls: some twenty bytes each, plus contents."""
+    """Collects a replay and writes the page. Memory grows with the calls: some twenty bytes each, plus contents.
 
-    def __init__(self, path: str, settings: Settings, agent: str | None = None, *, with_content: bool = False) -> None:
+    ``options``: what the replay was told beside its files (``--config``, ``on.json5``), for the commands that the page
+    shows: without the same settings ``explain`` would speak of another guard.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        agent: str | None = None,
+        *,
+        with_content: bool = False,
+        options: Iterable[str] = (),
+    ) -> None:
         self.path = path
+        self._options = " ".join(map(shlex.quote, options))
         self._settings = settings
         self._agent = (agent or "").strip() or None
         self._timelines = Timelines(settings, self._agent, with_content=with_content)
@@ -60,13 +76,14 @@ class Page:
             sums=tally.by_detector(),
             amount=amount,
             plain=plain,
+            whole=whole,
             saved=sum(session.saved for session in tally.sessions.values()),
             contents=self._contents(),
             style=Markup(style),
             script=Markup(script),
             style_digest=_digest(style),
             script_digest=_digest(script),
-            data=Markup(embedded(_data(self._timelines, tally))),
+            data=Markup(embedded(_data(self._timelines, tally, self._options))),
         )
 
     def _guards(self) -> str:
@@ -95,22 +112,33 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _data(timelines: Timelines, tally: Tally) -> dict[str, object]:
+def _data(timelines: Timelines, tally: Tally, options: str) -> dict[str, object]:
     """What the script shows. Short keys: there are thousands of sessions."""
     sessions = []
     for timeline in timelines.sessions.values():
         told = tally.sessions.get(timeline.key)
-        session: dict[str, object] = {"k": timeline.key, "f": timeline.file, "c": timeline.items.tolist()}
+        session: dict[str, object] = {"k": timeline.key, "f": timeline.files, "c": timeline.items.tolist()}
         if timeline.marks:
             session["m"] = timeline.marks
         if timeline.contents:
             session["x"] = timeline.contents
         if told is not None and told.saved:
             session["s"] = told.saved
+        if told is not None and told.further:
+            session["a"] = told.further
         sessions.append(session)
     lists = {"tools": timelines.tools, "detectors": timelines.detectors, "texts": timelines.texts}
     named: dict[str, object] = {name: list(names.numbers) for name, names in lists.items()}
-    return {**named, "files": list(timelines.files.numbers), "sessions": sessions}
+    files = list(timelines.files.numbers)
+    return {**named, "files": files, "explain": [_explain(file, options) for file in files], "sessions": sessions}
+
+
+def _explain(file: str, options: str) -> str:
+    """The command that explains an event of this file, for a shell, up to the event's number; empty for a stream."""
+    if file == STDIN:
+        return ""
+    named = f"./{file}" if file.startswith("-") else file
+    return f"loopguard explain {shlex.quote(named)}{options and ' '}{options} --at"
 
 
 def embedded(data: object) -> str:

@@ -1,6 +1,7 @@
 """What a replay adds up to: what fired, where first and how often, and how each run and session fared.
 
-Holds no contents, and grows with the runs, not with their calls.
+A turn counts as one end, however often it is ended while its host goes on (:mod:`loopguard_plugin.turn_ends`); what
+comes after it is told as so many further calls. Holds no contents, and grows with the runs, not with their calls.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from ..events import Event, ToolCallSettled
+from ..turn_ends import TurnEnds
 from .rows import Action, Row
 
 RunKey: TypeAlias = tuple[str, str | None]
@@ -35,12 +37,16 @@ class Finding:
 
 @dataclass(slots=True)
 class RunTally:
-    """How one run fared. ``place`` is where its strongest finding fired first."""
+    """How one run fared. ``place`` is where its strongest finding fired first.
+
+    ``blocks``: blocked calls. ``ends``: ended turns. ``further``: calls that came after the end of their turn.
+    """
 
     calls: int = 0
     notes: int = 0
     blocks: int = 0
     ends: int = 0
+    further: int = 0
     strongest: Action | None = None
     detector: str = ""
     code: str | None = None
@@ -51,7 +57,7 @@ class RunTally:
 
 @dataclass(slots=True)
 class SessionTally:
-    """How one session fared. ``first`` is the finding that came first.
+    """How one session fared; the numbers are those of its runs. ``first`` is the finding that came first.
 
     ``saved``: the characters of recorded results that the model would not have been given again, because their calls
     were blocked, or came after the guard had ended the turn and before a user wrote again.
@@ -62,9 +68,9 @@ class SessionTally:
     notes: int = 0
     blocks: int = 0
     ends: int = 0
+    further: int = 0
     saved: int = 0
     first: Finding | None = None
-    over: set[str | None] = field(default_factory=set)  # runs whose turn was ended
 
     @property
     def badness(self) -> tuple[int, int, int, int]:
@@ -94,6 +100,7 @@ class Tally:
     runs: dict[RunKey, RunTally] = field(default_factory=dict)
     sessions: dict[str, SessionTally] = field(default_factory=dict)
     findings: dict[tuple[RunKey, Action, str, str], Finding] = field(default_factory=dict)
+    _turn_ends: TurnEnds = field(default_factory=TurnEnds)
 
     def add(self, row: Row, event: Event, file: str, line: int) -> None:
         """Count one answered event, with the place where it stands."""
@@ -106,15 +113,15 @@ class Tally:
         if session is None:
             session = self.sessions[key[0]] = SessionTally(key[0])
         action = row.action
+        further = self._turn_ends.further(event)
         if row.event == "tool_call_started":
             run.calls += 1
             session.calls += 1
-        elif isinstance(event, ToolCallSettled):
-            if action is Action.IGNORED or (session.over and key[1] in session.over):
-                session.saved += characters(event.result if event.error is None else event.error)
-        elif action is Action.RESET:
-            session.over.clear()
-        if action in FIRED:
+            run.further += further
+            session.further += further
+        elif isinstance(event, ToolCallSettled) and (action is Action.IGNORED or self._turn_ends.over(event)):
+            session.saved += characters(event.result if event.error is None else event.error)
+        if action in FIRED and (action is not Action.END_TURN or self._turn_ends.ends(event)):
             self._fired(key, run, session, row, f"{file}:{line}")
 
     def _fired(self, key: RunKey, run: RunTally, session: SessionTally, row: Row, place: str) -> None:
@@ -128,7 +135,6 @@ class Tally:
             case Action.END_TURN:
                 run.ends += 1
                 session.ends += 1
-                session.over.add(key[1])
         detector, tool = row.detector or "", row.tool or ""
         if run.strongest is None or FIRED.index(row.action) > FIRED.index(run.strongest):
             run.strongest, run.detector, run.code = row.action, detector, row.code
@@ -143,8 +149,13 @@ class Tally:
         session.first = session.first or finding
 
     def total(self, action: Action) -> int:
-        """How often this action was taken, over all runs."""
+        """How often this action was taken, over all runs; of ends, how many turns were ended."""
         return sum(finding.times for finding in self.findings.values() if finding.action is action)
+
+    @property
+    def further(self) -> int:
+        """Calls that came after the end of their turn, over all runs."""
+        return sum(run.further for run in self.runs.values())
 
     @property
     def strongest(self) -> Action | None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from ..printable import printable
 from .rows import Action
 from .tally import Finding, SessionTally, Sum, Tally
-from .text import amount, plain, summary, verdicts
+from .text import after_end, amount, plain, summary, verdicts, whole
 
 _STYLES = {Action.NOTE: "yellow", Action.BLOCK: "red", Action.END_TURN: "bold red"}
 _NARROW = 100  # columns below which a row would fold until nobody can read it
@@ -76,7 +76,8 @@ def _show_briefly(console: Console, sessions: list[SessionTally]) -> None:
     for session in sessions:
         name, calls, notes, blocks, ends, saved, first = _cells(session)
         console.print(Text(name, style="bold"))
-        console.print(Text(f"  {calls} calls, {notes} notes, {blocks} blocks, {ends} ends, {saved} characters saved"))
+        told = f"{calls} calls, {notes} notes, {blocks} blocks, {ends} ends{after_end(session.further)}"
+        console.print(Text(f"  {told}, {saved} characters saved"))
         console.print(_styled(f"  {first}", session.first))
     console.print()
 
@@ -84,7 +85,7 @@ def _show_briefly(console: Console, sessions: list[SessionTally]) -> None:
 def _cells(session: SessionTally) -> tuple[str, ...]:
     numbers = (session.calls, session.notes, session.blocks, session.ends)
     first = session.first
-    what = "" if first is None else f"{first.detector} {first.first_count}, {plain(first.tool)}, {plain(first.place)}"
+    what = "" if first is None else f"{first.detector} {first.first_count}, {plain(first.tool)}, {whole(first.place)}"
     return plain(session.session_key), *(f"{number:,}" for number in numbers), amount(session.saved), what
 
 

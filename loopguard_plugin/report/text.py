@@ -18,8 +18,8 @@ def cells(finding: Finding) -> tuple[str, ...]:
     counts = str(finding.first_count)
     if finding.last_count != finding.first_count:
         counts += f"..{finding.last_count}"
-    row = (finding.action, finding.detector, finding.tool, counts, str(finding.times), finding.place)
-    return tuple(map(plain, (*row, finding.session_key, finding.run_id or "-")))
+    what = map(plain, (finding.action, finding.detector, finding.tool, counts, str(finding.times)))
+    return *what, whole(finding.place), plain(finding.session_key), plain(finding.run_id or "-")
 
 
 def table(findings: Sequence[Finding]) -> Iterator[str]:
@@ -50,12 +50,18 @@ def _verdict(run: RunTally) -> str:
     if run.strongest is None:
         return f"fine, {calls}"
     found = "" if run.detector == run.code else f"{run.detector}, "  # the two always-on guards are their own code
-    what = f"{plain(run.tool)}, {found}count {run.count}, first at {run.place}"
+    what = f"{plain(run.tool)}, {found}count {run.count}, first at {whole(run.place)}"
     if run.strongest is Action.END_TURN:
-        return f"turn ended, {calls}: {run.code} ({what})"
+        ended = "turn ended" if run.ends == 1 else f"{run.ends:,} turns ended"
+        return f"{ended}, {calls}: {run.code} ({what}){after_end(run.further)}"
     if run.strongest is Action.BLOCK:
         return f"blocked and recovered, {calls}: {_number(run.blocks, 'call')} blocked ({what})"
     return f"noted, {calls}: {_number(run.notes, 'note')} ({what})"
+
+
+def after_end(further: int) -> str:
+    """How many calls came although their turn had ended; empty where none did."""
+    return f", {further:,} more {'call' if further == 1 else 'calls'} after the end" if further else ""
 
 
 def summary(tally: Tally, files: int) -> str:
@@ -68,7 +74,7 @@ def summary(tally: Tally, files: int) -> str:
         for action, word in ((Action.NOTE, "note"), (Action.BLOCK, "blocked call"), (Action.END_TURN, "end of turn"))
     )
     played = f"{_number(files, 'file')}, {_number(len(tally.runs), 'run')}{without}, {_number(calls, 'call')}"
-    return f"{played}: {fired}"
+    return f"{played}: {fired}{after_end(tally.further)}"
 
 
 def amount(count: int) -> str:
@@ -86,5 +92,9 @@ def _number(count: int, word: str) -> str:
 
 def plain(text: str) -> str:
     """Text from a transcript, safe on a terminal: one line, no control characters, not too long."""
-    shown = text if len(text) <= _LONGEST else f"{text[:20]}…{text[-(_LONGEST - 21) :]}"
-    return printable(shown)
+    return whole(text if len(text) <= _LONGEST else f"{text[:20]}…{text[-(_LONGEST - 21) :]}")
+
+
+def whole(text: str) -> str:
+    """The same at its full length: a place that is to be copied."""
+    return printable(text)

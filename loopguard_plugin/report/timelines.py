@@ -1,6 +1,6 @@
 """Every session of a replay as a timeline: one item a call, user message or compaction, in the order of the recording.
 
-Made for a page that shows thousands of sessions, so an item is four numbers. Whether two calls are the same, and
+Made for a page that shows thousands of sessions, so an item is five numbers. Whether two calls are the same, and
 whether a result is the one of last time, is what the guard's own observing half says of them (SPEC 3, 5). What that
 needs is kept for the sessions that were seen last; contents are kept only where asked for, and shortened.
 """
@@ -11,7 +11,7 @@ import re
 from array import array
 from collections import OrderedDict
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -19,10 +19,13 @@ from msgspec import Struct
 from ..core.observe import Call, Settlement, observe_call, observe_settlement
 from ..events import Event, Status, ToolCallSettled, ToolCallStarted, UserMessageCommitted
 from ..settings import ResolvedSettings, Settings
-from .rows import Row
+from ..turn_ends import TurnEnds
+from .rows import Action, Row
 from .tally import FIRED
 
-WIDTH: Final = 4  # numbers an item: kind, tool, identity, line
+Place: TypeAlias = tuple[int, int]  # the line of an event, and its number among the events of its file
+
+WIDTH: Final = 5  # numbers an item: kind, tool, identity, line, event
 LONGEST: Final = 2_000  # characters shown of arguments and of a result
 MOST_CONTENT: Final = 40_000_000  # characters of contents in one page
 _AWAKE: Final = 256  # sessions whose calls can still be compared
@@ -44,13 +47,20 @@ class Kind(IntEnum):
 
 
 class Mark(Struct, frozen=True, array_like=True):
-    """Something that fired at item ``at``. ``detector`` and ``text`` are places in the lists of :class:`Timelines`."""
+    """Something that fired at item ``at``. ``detector`` and ``text`` are places in the lists of :class:`Timelines`.
+
+    ``line``, ``event``: of the event that it fired at, which of a note is the settlement. ``again``: an end of a turn
+    that had ended before.
+    """
 
     at: int
     level: int  # 0 note, 1 block, 2 end
     detector: int
     count: int
     text: int
+    line: int
+    event: int
+    again: bool = False
 
 
 class Content(Struct, array_like=True):
@@ -62,10 +72,13 @@ class Content(Struct, array_like=True):
 
 
 class Timeline(Struct):
-    """One session. ``items``: WIDTH numbers each; ``identities``: how many different calls."""
+    """One session. ``items``: WIDTH numbers each; ``identities``: how many different calls.
+
+    ``files``: from which item on the session stands in which file; most sessions stand in one.
+    """
 
     key: str
-    file: int
+    files: list[tuple[int, int]]
     items: array[int]
     marks: list[Mark]
     contents: list[Content]
@@ -113,58 +126,70 @@ class Timelines:
         self._settings = settings
         self._agent_id = agent_id
         self._awake: OrderedDict[str, _Awake] = OrderedDict()
+        self._turn_ends = TurnEnds()
+        self._file, self._first = "", 0  # the file that is being read, and the first of its events
 
     def add(self, row: Row, event: Event, file: str, line: int) -> None:
-        """One answered event and its place."""
+        """One answered event and its place. The events of a file come one after another."""
+        if file != self._file:
+            self._file, self._first = file, row.i
+        place = (line, row.i - self._first)
         awake = self._wake(event.session_key.strip(), file)
         if isinstance(event, ToolCallStarted):
-            at = self._started(awake, event, line)
+            at = self._started(awake, event, place)
         elif isinstance(event, ToolCallSettled):
-            at = self._settled(awake, event, line)
+            at = self._settled(awake, event, place)
         elif isinstance(event, UserMessageCommitted):
-            at = _append(awake.timeline, Kind.USER, 0, 0, line)
+            at = _append(awake.timeline, Kind.USER, 0, 0, place)
         else:
-            at = _append(awake.timeline, Kind.COMPACTION, 0, 0, line)
+            at = _append(awake.timeline, Kind.COMPACTION, 0, 0, place)
+        self._turn_ends.further(event)
         if row.action in FIRED:
+            again = row.action is Action.END_TURN and not self._turn_ends.ends(event)
             text = row.message or ""
             if not self.with_content:  # the one sentence of the guard's that quotes a result
                 text = _LAST_ERROR.sub(" ", text)
             detector, number = self.detectors.number(row.detector or ""), self.texts.number(text)
-            awake.timeline.marks.append(Mark(at, _LEVELS[row.action], detector, row.count, number))
+            awake.timeline.marks.append(
+                Mark(at, _LEVELS[row.action], detector, row.count, number, *place, again)
+            )
 
     def _wake(self, key: str, file: str) -> _Awake:
         awake = self._awake.get(key)
         if awake is None:
             timeline = self.sessions.get(key)
             if timeline is None:
-                timeline = self.sessions[key] = Timeline(key, self.files.number(file), array("I"), [], [])
+                timeline = self.sessions[key] = Timeline(key, [], array("I"), [], [])
             awake = self._awake[key] = _Awake(timeline)
             if len(self._awake) > _AWAKE:
                 self._awake.popitem(last=False)
         else:
             self._awake.move_to_end(key)
+        timeline, number = awake.timeline, self.files.number(file)
+        if not timeline.files or timeline.files[-1][1] != number:
+            timeline.files.append((len(timeline.items) // WIDTH, number))
         return awake
 
     def _limits(self, event: Event) -> ResolvedSettings:
         return self._settings.resolve(event.agent_id or self._agent_id)
 
-    def _started(self, awake: _Awake, event: ToolCallStarted, line: int) -> int:
+    def _started(self, awake: _Awake, event: ToolCallStarted, place: Place) -> int:
         waiting = awake.open.setdefault(_name(event), [])
         for one in waiting:
             if event.batch_id is not None and (one.batch_id, one.index) == (event.batch_id, event.index):
                 return one.at  # published twice
         call = observe_call(event.tool, event.args, self._limits(event))
-        at = self._append_call(awake, call, Kind.PENDING, line)
+        at = self._append_call(awake, call, Kind.PENDING, place)
         content = self._content(awake.timeline, at, event.args)
         waiting.append(_Open(event.batch_id, event.index, at, call, content))
         return at
 
-    def _append_call(self, awake: _Awake, call: Call, kind: Kind, line: int) -> int:
+    def _append_call(self, awake: _Awake, call: Call, kind: Kind, place: Place) -> int:
         identity = awake.identity.setdefault(call.key, len(awake.identity))
         awake.timeline.identities = len(awake.identity)
-        return _append(awake.timeline, kind, self.tools.number(call.shown), identity, line)
+        return _append(awake.timeline, kind, self.tools.number(call.shown), identity, place)
 
-    def _settled(self, awake: _Awake, event: ToolCallSettled, line: int) -> int:
+    def _settled(self, awake: _Awake, event: ToolCallSettled, place: Place) -> int:
         name = _name(event)
         waiting = awake.open.get(name, [])
         found = next((one for one in waiting if _fits(one, event)), None)
@@ -172,7 +197,7 @@ class Timelines:
             if event.batch_id is not None and (*name, event.batch_id, event.index) in awake.settled:
                 return len(awake.timeline.items) // WIDTH - 1
             call = observe_call(event.tool, event.args, self._limits(event))
-            at = self._append_call(awake, call, Kind.PENDING, line)
+            at = self._append_call(awake, call, Kind.PENDING, place)
             found = _Open(event.batch_id, event.index, at, call, self._content(awake.timeline, at, event.args))
         else:
             waiting.remove(found)
@@ -207,8 +232,8 @@ _LEVELS: Final = {action: level for level, action in enumerate(FIRED)}
 _FAILED: Final = (Status.ERROR, Status.UNKNOWN_TOOL, Status.REJECTED, Status.DENIED)
 
 
-def _append(timeline: Timeline, kind: Kind, tool: int, identity: int, line: int) -> int:
-    timeline.items.extend((kind, tool, identity, line))
+def _append(timeline: Timeline, kind: Kind, tool: int, identity: int, place: Place) -> int:
+    timeline.items.extend((kind, tool, identity, *place))
     return len(timeline.items) // WIDTH - 1
 
 

@@ -22,7 +22,7 @@ from typing import BinaryIO, Self, cast
 from .values import json_values
 
 LONGEST = 256 << 20  # bytes
-
+STDIN = "<stdin>"  # what messages call standard input
 _BOM = b"\xef\xbb\xbf"
 _HEAD_LINES = 50
 _HEAD_BYTES = 1 << 20
@@ -50,7 +50,7 @@ class Source:
     def open(cls, path: str) -> Self:
         """Open a file, or standard input for ``-``. Raises :class:`SourceError`."""
         if path == "-":
-            return cls("<stdin>", cast(BinaryIO, sys.stdin.buffer))
+            return cls(STDIN, cast(BinaryIO, sys.stdin.buffer))
         try:
             source = cls(path, Path(path).open("rb"))  # noqa: SIM115  # closed by the with statement around it
         except OSError as error:

@@ -3,7 +3,7 @@
 // as text (textContent), never as markup.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const WIDTH = 4, STEP = 16, ROW = 20, HEAD = 44, GAP = 16, OVERSCAN = 500, COLOURS = 10;
+  const WIDTH = 5, STEP = 16, ROW = 20, HEAD = 44, GAP = 16, OVERSCAN = 500, COLOURS = 10;
   const PENDING = 0, SAME = 2, FAILED = 3, FAILED_SAME = 4, NOT_RUN = 5, USER = 6, COMPACTION = 7;
   const OUTCOMES = [
     "no result in the recording", "a new result", "the same result as the last time", "failed",
@@ -11,6 +11,7 @@
   ];
   const LEVELS = ["note", "block", "end of turn"];
   const SYMBOLS = ["!", "×", "■"];
+  const LINE = 5, EVENT = 6, AGAIN = 7; // of a mark: where its event stands, and whether the turn had ended before
   const $ = (id) => document.getElementById(id);
   const list = $("list"), tip = $("tip"), filters = $("filters");
 
@@ -27,7 +28,8 @@
   const sessions = data.sessions.map((raw, place) => {
     const marks = raw.m || [], levels = [0, 0, 0], tools = new Set();
     let calls = 0;
-    for (const mark of marks) levels[mark[1]] += 1;
+    for (const mark of marks) if (!mark[AGAIN]) levels[mark[1]] += 1;
+    const files = raw.f.map((one) => data.files[one[1]]);
     for (let at = 0; at < raw.c.length; at += WIDTH) {
       if (raw.c[at] < USER) {
         calls += 1;
@@ -36,7 +38,8 @@
     }
     return {
       place, marks, levels, tools, calls, cells: raw.c, count: raw.c.length / WIDTH, saved: raw.s || 0,
-      contents: raw.x || [], name: raw.k, file: data.files[raw.f], text: `${raw.k}\n${data.files[raw.f]}`.toLowerCase(),
+      further: raw.a || 0, contents: raw.x || [], name: raw.k, files: raw.f, file: files.join(", "),
+      text: `${raw.k}\n${files.join("\n")}`.toLowerCase(),
       focus: marks.length ? marks[0][0] : 0,
     };
   });
@@ -164,6 +167,7 @@
     session.levels.forEach((count, level) => {
       if (count) about.append(", ", make("b", `l${level}`, `${SYMBOLS[level]} ${counted(count, ...words[level])}`));
     });
+    if (session.further) about.append(`, ${counted(session.further, "more call")} after the end`);
     if (session.saved) about.append(`, ${number(session.saved)} characters saved`);
     about.append(` · ${session.file}`);
     about.title = about.textContent;
@@ -238,6 +242,8 @@
     return cell;
   };
 
+  const levelOf = (mark) => (mark[AGAIN] ? `${LEVELS[mark[1]]}, which had ended before` : LEVELS[mark[1]]);
+
   const labelOf = (session, item) => {
     const kind = session.cells[item * WIDTH];
     if (kind >= USER) return OUTCOMES[kind];
@@ -246,7 +252,7 @@
     const made = times.get(session.cells[item * WIDTH + 2]);
     if (made > 1) parts.push(`made ${made} times`);
     for (const mark of marked.get(item) || []) {
-      parts.push(`${LEVELS[mark[1]]}: ${data.detectors[mark[2]]}, count ${mark[3]}`);
+      parts.push(`${levelOf(mark)}: ${data.detectors[mark[2]]}, count ${mark[3]}`);
     }
     return parts.join(", ");
   };
@@ -254,24 +260,37 @@
   // ---- what one cell is about: on hover and focus, kept open by click or Enter
   let kept = false, current = null;
 
+  const fileAt = (session, item) => {
+    let file = session.files[0][1];
+    for (const [from, number] of session.files) if (from <= item) file = number;
+    return file;
+  };
+
   const fillTip = (session, item) => {
-    const base = item * WIDTH, kind = session.cells[base], line = session.cells[base + 3];
+    const base = item * WIDTH, kind = session.cells[base];
     const { marked, times, contents, repeats } = detailsOf(session);
+    const marks = marked.get(item) || [];
+    // The event at which the strongest thing fired; where nothing did, the one with which the item begins.
+    const strongest = marks.reduce((one, mark) => (one && one[1] >= mark[1] ? one : mark), null);
+    const line = strongest ? strongest[LINE] : session.cells[base + 3];
+    const event = strongest ? strongest[EVENT] : session.cells[base + 4];
+    const file = fileAt(session, item);
     tip.replaceChildren();
-    const where = line ? `, ${session.file}:${line}` : "";
+    const where = `event ${event} of ${data.files[file]}${line ? `, line ${line}` : ""}`;
+    const place = make("p", "quiet", `${where}; ${number(item + 1)} of ${number(session.count)} in this session`);
     if (kind >= USER) {
-      tip.append(make("h3", "", OUTCOMES[kind]), make("p", "quiet", `${number(item + 1)} of ${number(session.count)}${where}`));
+      tip.append(make("h3", "", OUTCOMES[kind]), place);
     } else {
-      tip.append(make("h3", "", data.tools[session.cells[base + 1]]));
-      tip.append(make("p", "quiet", `${number(item + 1)} of ${number(session.count)}${where}`));
+      tip.append(make("h3", "", data.tools[session.cells[base + 1]]), place);
       const made = times.get(session.cells[base + 2]);
       const again = repeats[item] > 2 ? ` (${number(repeats[item])} in a row)` : "";
       tip.append(make("p", "", `${OUTCOMES[kind]}${again}; this call was made ${made === 1 ? "once" : `${number(made)} times`}`));
     }
-    for (const mark of marked.get(item) || []) {
-      tip.append(make("p", `l${mark[1]}`, `${LEVELS[mark[1]]}: ${data.detectors[mark[2]]}, count ${number(mark[3])}`));
+    for (const mark of marks) {
+      tip.append(make("p", `l${mark[1]}`, `${levelOf(mark)}: ${data.detectors[mark[2]]}, count ${number(mark[3])}`));
       tip.append(make("p", "", data.texts[mark[4]]));
     }
+    if (data.explain[file]) tip.append(make("code", "command", `${data.explain[file]} ${event}`));
     const content = contents.get(item);
     if (content) {
       tip.append(make("h4", "", "arguments"), make("pre", "", content[1]));
