@@ -47,7 +47,17 @@ from typing import Any, Final, Protocol, cast
 from .. import logs
 from ..answers import Deliver
 from ..events import MessageKind, Status
-from ._shared import Calls, Config, arguments, fail_open, report_failure, require
+from ..transcripts.hermes_results import outcome
+from ._shared import (
+    Calls,
+    Config,
+    append_note,
+    arguments,
+    fail_open,
+    report_failure,
+    require,
+    result_text,
+)
 
 __all__ = ["Adapter", "attach", "register"]
 
@@ -313,10 +323,10 @@ class Adapter:
         self._settle(turn, call, error=error)
 
     def _delivered(self, turn: _Turn, call: _Call, result: object) -> object:
-        decoded = _object(result)
-        deliver = self._settle(turn, call, result=result if decoded is None else decoded)
+        status, compared = outcome(call.tool, result)
+        deliver = self._settle(turn, call, result=compared, status=status)
         if deliver is not None and deliver.note is not None:
-            result = deliver.result if decoded is None else json.dumps(deliver.result, ensure_ascii=False)
+            result = _noted(result, deliver.note)
         if isinstance(result, str):
             call.markers = result.count(_marker())
         return result
@@ -346,9 +356,8 @@ class Adapter:
         texts = dict(answers)
         for call in turn.calls:
             if not call.settled:
-                text = texts.get(call.id, "").split(_marker())[0].rstrip()
-                status, error = _fate(call, text)
-                self._settle(turn, call, status=status, error=error, result=text if error is None else None)
+                status, error, result = _fate(call, texts.get(call.id, "").split(_marker())[0].rstrip())
+                self._settle(turn, call, status=status, error=error, result=result)
 
     def _steered(self, turn: _Turn, answers: tuple[tuple[str, str], ...]) -> bool:
         """Whether the user wrote something into a tool result since the last request."""
@@ -384,31 +393,26 @@ def _answers(history: Any) -> tuple[tuple[str, str], ...]:
     return tuple(reversed(found))
 
 
-def _fate(call: _Call, text: str) -> tuple[Status | None, object]:
-    """What became of a call that reached no hook: its status, and the error that is compared."""
+def _fate(call: _Call, text: str) -> tuple[Status | None, object, object]:
+    """What became of a call that reached no hook: its status, and the error or the result that is compared."""
     if call.reason is not None:
-        return Status.BLOCKED, None
+        return Status.BLOCKED, None, None
     if call.bad_arguments:
-        return Status.REJECTED, "the arguments are not a JSON object"
+        return Status.REJECTED, "the arguments are not a JSON object", None
     if text.startswith((f"Tool '{call.tool}' does not exist", "Tool call rejected: the tool name was empty")):
-        return Status.UNKNOWN_TOOL, text.split(". ")[0]  # the rest lists every tool that there is
+        return Status.UNKNOWN_TOOL, text.split(". ")[0], None  # the rest lists every tool that there is
     if not text or text.startswith(("Skipped: ", "[Tool execution cancelled", "[Tool execution skipped")):
-        return Status.SKIPPED, None
-    decoded = _object(text)
-    if decoded is not None and decoded.get("error"):
-        return Status.ERROR, decoded
-    return None, None
+        return Status.SKIPPED, None, None
+    status, compared = outcome(call.tool, text)
+    return status, None, compared
 
 
-def _object(text: object) -> dict[str, object] | None:
-    """A result that is the text of a JSON object, decoded: hermes tells errors by that."""
-    if not isinstance(text, str) or not text.startswith("{"):
-        return None
-    try:
-        decoded = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return decoded if isinstance(decoded, dict) else None
+def _noted(result: object, note: str) -> object:
+    """The result with the note. One that is the text of a JSON object stays one: hermes tells errors by that."""
+    decoded = result_text(result) if isinstance(result, str) else None
+    if isinstance(decoded, dict):
+        return json.dumps(append_note(decoded, note), ensure_ascii=False)
+    return append_note(result, note)
 
 
 def _marker() -> str:

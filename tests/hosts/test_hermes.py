@@ -24,7 +24,9 @@ from offline import no_network
 from openai_server import OUT, Overflow, Script, Step, calls, served
 from scenarios import Bench, Call, Played, Reply, Scenarios
 
+from loopguard_plugin import LoopGuard, ToolCallSettled, TurnEndingError
 from loopguard_plugin.hosts._shared import Config
+from loopguard_plugin.transcripts import FORMATS, Placed, Source, Talks
 
 pytest.importorskip("run_agent", reason="hermes-agent is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # the host's own
@@ -99,8 +101,8 @@ def tools(manager: Any) -> Tools:
     return tools
 
 
-def agent(url: str, session: str = "s") -> Any:
-    """A real agent that asks the scripted provider."""
+def agent(url: str, session: str = "s", toolsets: Sequence[str] = ("testtools",), db: Any = None) -> Any:
+    """A real agent that asks the scripted provider. ``db``: the store that it writes its messages to."""
     from run_agent import AIAgent
 
     return AIAgent(
@@ -108,7 +110,8 @@ def agent(url: str, session: str = "s") -> Any:
         api_key="none",
         provider="custom",
         model="scripted",
-        enabled_toolsets=["testtools"],
+        enabled_toolsets=list(toolsets),
+        session_db=db,
         quiet_mode=True,
         skip_context_files=True,
         skip_memory=True,
@@ -285,6 +288,62 @@ def test_a_raising_tool_counts(manager: Any, tools: Tools) -> None:
     answer, _ = run([*same(8), "never"])
     assert len(tools.ran) == 3
     assert "boom" in answer
+
+
+def lived_and_replayed(tmp_path: Path, call: tuple[str, Any], times: int = 8) -> tuple[int, str, list[str]]:
+    """hermes' own tools, one call again and again: requests made, the last answer, and what a replay of its store does.
+
+    The replay is given as the action on each result.
+    """
+    from hermes_state import SessionDB
+
+    store = SessionDB(tmp_path / "state.db")
+    script = Script([*[calls(call) for _ in range(times)], "never"])
+    with served(script) as (url,):
+        answer = agent(url, toolsets=("terminal", "file"), db=store).run_conversation("go")["final_response"]
+    store.close()
+    guard = LoopGuard()
+    actions: list[str] = []
+    with Source.open(str(tmp_path / "state.db")) as source:
+        for item in FORMATS["hermes"](source, Talks()):
+            assert isinstance(item, Placed)
+            try:
+                guard.feed(item.event)
+                action = "deliver"
+            except TurnEndingError as ended:
+                action = str(ended.code)
+            if isinstance(item.event, ToolCallSettled):
+                actions.append(action)
+    return len(script.requests), str(answer), actions
+
+
+def test_a_failing_command_counts_live_and_in_a_replay(manager: Any, tmp_path: Path) -> None:
+    """``terminal`` tells a failure by its exit code alone, with ``error: null``: the third one ends the turn."""
+    attached(manager, None)
+    requests, answer, replayed = lived_and_replayed(tmp_path, ("terminal", {"command": "ls /nowhere/at/all"}))
+    assert requests == 3
+    assert "`terminal` failed 3 times" in answer
+    assert replayed == ["deliver", "deliver", "repeated_tool_error"]
+
+
+def test_a_search_that_finds_nothing_is_no_failure(manager: Any, tmp_path: Path) -> None:
+    """What hermes calls "not an error" is none, live and in a replay."""
+    (tmp_path / "a.txt").write_text("hello\n")
+    attached(manager, None)
+    requests, answer, replayed = lived_and_replayed(
+        tmp_path, ("terminal", {"command": f"grep nothing {tmp_path}/a.txt"}), times=5
+    )
+    assert (requests, answer, replayed) == (6, "never", ["deliver"] * 5)
+
+
+def test_the_counters_of_hermes_are_no_progress(manager: Any, tmp_path: Path) -> None:
+    """hermes refuses a repeated read with a number that grows ("3 times", "4 times"): one and the same failure."""
+    (tmp_path / "a.txt").write_text("hello\n")
+    attached(manager, None)
+    requests, answer, replayed = lived_and_replayed(tmp_path, ("read_file", {"path": str(tmp_path / "a.txt")}))
+    assert requests == 5  # the text, "unchanged", and three refusals
+    assert "`read_file` failed 3 times" in answer
+    assert replayed == ["deliver"] * 4 + ["repeated_tool_error"]
 
 
 def test_user_message_resets(manager: Any, tools: Tools) -> None:
