@@ -45,6 +45,7 @@ from typing import Any, Final
 
 from ..answers import Blocked
 from ..events import Status
+from ..transcripts.nanobot_results import outcome
 from ._shared import Calls, Config, UnsupportedHostError, append_note, fail_open, require
 
 VERSION = require("nanobot-ai", ">=0.3.5,<0.4", "nanobot")
@@ -180,7 +181,7 @@ class _Turn:
         for at, call in enumerate(context.tool_calls):
             result, event = context.tool_results[at], context.tool_events[at]
             refused = self._answers[at][1] if at < len(self._answers) else None
-            status, error = (Status.BLOCKED, None) if refused else self._fate(call, result, event)
+            status, error, told = (Status.BLOCKED, None, None) if refused else self._fate(call, result, event)
             deliver = self.calls.settle(
                 self.session,
                 str(call.id or f"call_{at}"),
@@ -190,7 +191,7 @@ class _Turn:
                 index=at,
                 status=status,
                 error=error,
-                result=_plain(result) if error is None else None,
+                result=told,
                 args=call.arguments,
             ).answer
             if deliver.note is not None and at < len(written):
@@ -203,15 +204,19 @@ class _Turn:
         ended = self.calls.ended(self.session, self.run)
         return None if ended is None else ended.message
 
-    def _fate(self, call: Any, result: object, event: dict[str, str]) -> tuple[Status | None, object]:
+    def _fate(self, call: Any, result: object, event: dict[str, str]) -> tuple[Status | None, object, object]:
+        """How a call ended, and the error or the result that is compared."""
+        if isinstance(result, str) and (ended := outcome(call.name, result)) is not None:
+            return ended[0], None, ended[1]
         if event.get("status") != "error":
-            return None, None
+            return None, None, _plain(result)
         text = str(result)
         if event.get("detail") == DENIED:
-            return Status.DENIED, text
+            return Status.DENIED, text, None
         if not self.tools.has(call.name):
-            return Status.UNKNOWN_TOOL, text
-        return Status.REJECTED if text.startswith(REJECTED[0]) or REJECTED[1] in text[:200] else Status.ERROR, text
+            return Status.UNKNOWN_TOOL, text, None
+        rejected = text.startswith(REJECTED[0]) or REJECTED[1] in text[:200]
+        return (Status.REJECTED if rejected else Status.ERROR), text, None
 
 
 class _Hook(AgentHook):

@@ -24,6 +24,7 @@ from loguru import logger
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolResult
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.shell import ExecTool
 from nanobot.bus.events import InboundMessage
 from nanobot.bus.queue import MessageBus
 from nanobot.providers.base import LLMProvider, LLMResponse, ToolCallRequest
@@ -31,9 +32,11 @@ from offline import no_network
 from openai_server import Script, calls, served
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios, ToolFailure, threaded
 
+from loopguard_plugin import LoopGuard, ToolCallSettled, TurnEndingError
 from loopguard_plugin.hosts import nanobot as host
 from loopguard_plugin.hosts._shared import Config
 from loopguard_plugin.hosts.nanobot import Adapter, attach
+from loopguard_plugin.transcripts import FORMATS, Placed, Source, Talks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the host's own
 
@@ -282,6 +285,47 @@ def test_a_note_stays_within_a_long_result() -> None:
     last = tool_texts(provider.requests[-1])[-1]
     assert len(last) < 4000
     assert "[loopguard]" in last
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param("echo broken >&2; exit 3", ["deliver", "deliver", "repeated_tool_error"], id="fails"),
+        pytest.param("echo fine", ["deliver"] * 5, id="succeeds"),
+        pytest.param("echo Exit code: 1", ["deliver"] * 5, id="speaks of failure"),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"yield_time_ms": 5000}], ids=["plain", "session"])
+def test_a_failing_command_counts_live_and_in_a_replay(
+    command: str, expected: list[str], more: dict[str, Any], tmp_path: Path
+) -> None:
+    """``exec`` tells a failure in its last line alone: the third one ends the turn, and a replay says the same."""
+    loop = agent_loop(ScriptedProvider([*[[("exec", {"command": command, **more})]] * 5, "done"]), Bench())
+    loop.tools.register(ExecTool(working_dir=str(tmp_path)))
+    attach(loop)
+    final = direct(loop)
+    loop.sessions.save(loop.sessions.get_or_create("s"))
+    assert final == "done" if len(expected) == 5 else "`exec` failed 3 times" in final
+    guard = LoopGuard()
+    actions: list[str] = []
+    (stored,) = (path for path in Path(os.environ["HOME"]).rglob("*.jsonl") if f'"{command}' in unquoted(path))
+    with Source.open(str(stored)) as source:
+        for item in FORMATS["openai-chat"](source, Talks()):
+            assert isinstance(item, Placed), item
+            try:
+                guard.feed(item.event)
+                action = "deliver"
+            except TurnEndingError as ended:
+                action = str(ended.code)
+            if isinstance(item.event, ToolCallSettled):
+                actions.append(action)
+    stored.unlink()
+    assert actions == expected
+
+
+def unquoted(path: Path) -> str:
+    """The file without the quoting of JSON inside JSON."""
+    return path.read_text().replace("\\", "")
 
 
 def test_a_message_slipped_in_resets() -> None:
