@@ -15,7 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from .. import logs
 from ..answers import PROCEED, Answer, Blocked, Deliver, Proceed
@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 Config: TypeAlias = LoopGuard | Settings | str | os.PathLike[str] | Mapping[str, object] | None
+
+ENDED: Final = "[loopguard] The turn was ended"  # how the message of every ended turn begins
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -206,7 +208,13 @@ class Calls:
         index: int | None = None,
         deliverable: bool = True,
     ) -> Settled:
-        """A call ended. ``args`` count only for a call whose start was never seen."""
+        """A call ended. ``args`` count only for a call whose start was never seen.
+
+        A result that is the last word of an agent whose turn was ended, of one to which this call delegated, is a
+        failure, however the host takes it: the third identical delegation ends the turn here.
+        """
+        if status in (None, Status.OK) and error is None and _is_end(result):
+            status, error, result = Status.ERROR, result, None
         event = ToolCallSettled(
             session_key=session,
             run_id=run,
@@ -251,6 +259,15 @@ class Calls:
         except Exception as error:  # EventError too: an id that the host made up must not stop it
             report_failure(error, event)
             return plain_answer(event), None
+
+
+def _is_end(result: object) -> bool:
+    """Whether a result begins as the message of a turn that a guard ended."""
+    if isinstance(result, Mapping):
+        result = result.get("content")
+    if isinstance(result, (list, tuple)):
+        result = result[0].get("text") if result and isinstance(result[0], Mapping) else None
+    return isinstance(result, str) and result.lstrip().startswith(ENDED)
 
 
 def arguments(text: object) -> object:

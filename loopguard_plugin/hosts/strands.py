@@ -25,7 +25,8 @@
 
 A session is an agent object, or with a session manager its session and agent id; a run is what follows one prompt,
 interrupts and hooks that resume the agent included. The turn ends with the reason as the agent's answer (stop reason
-``end_turn``), and with ``result.state["loopguard"]`` for programs.
+``end_turn``), which streams as an answer of the model does, and with ``result.state["loopguard"]`` for programs. An
+agent that is a tool of another and was ended is a failure of that tool.
 
 What this host cannot do:
 
@@ -42,9 +43,9 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from ..answers import Blocked
 from ..errors import TurnEndingError
@@ -66,6 +67,14 @@ from strands.hooks.events import (  # noqa: E402
     BeforeToolsEvent,
 )
 from strands.hooks.registry import HookOrder  # noqa: E402
+from strands.middleware._agent_stream import AgentStreamStage  # noqa: E402
+from strands.types._events import (  # noqa: E402
+    EventLoopStopEvent,
+    ModelMessageEvent,
+    ModelStreamChunkEvent,
+    TextStreamEvent,
+    TypedEvent,
+)
 from strands.types.content import Message  # noqa: E402
 from strands.types.exceptions import ContextWindowOverflowException  # noqa: E402
 from strands.types.tools import ToolResult, ToolUse  # noqa: E402
@@ -82,15 +91,19 @@ class Batch(NamedTuple):
 
 
 class Session:
-    """What is to be known of an agent between hooks. ``goes_on``: a hook resumed the agent, no user wrote."""
+    """What is to be known of an agent between hooks. ``goes_on``: a hook resumed the agent, no user wrote.
 
-    __slots__ = ("batch", "goes_on", "key", "run")
+    ``reason``: why the turn was ended, until whoever streams has been told.
+    """
+
+    __slots__ = ("batch", "goes_on", "key", "reason", "run")
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.run = ""
         self.goes_on = False
         self.batch: Batch | None = None
+        self.reason: str | None = None
 
 
 class Adapter(HookProvider):
@@ -109,6 +122,7 @@ class Adapter(HookProvider):
         self._lock = threading.Lock()
         self._managed: OrderedDict[str, Session] = OrderedDict()
         self._own: WeakKeyDictionary[Agent, Session] = WeakKeyDictionary()
+        self._streaming: WeakSet[Agent] = WeakSet()
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Called by the agent. Our order lets other hooks change a batch first and results last."""
@@ -121,8 +135,9 @@ class Adapter(HookProvider):
     @fail_open()
     def before_invocation(self, event: BeforeInvocationEvent) -> None:
         """A prompt begins a run; answers to interrupts and hooks that resume the agent go on with the last one."""
+        self._tell_streams_of(event.agent)
         session = self._session(event.agent)
-        goes_on, session.goes_on = session.goes_on, False
+        goes_on, session.goes_on, session.reason = session.goes_on, False, None
         if session.run and (goes_on or not any(map(_is_prompt, event.messages or ()))):
             return
         session.run = uuid.uuid4().hex
@@ -167,9 +182,33 @@ class Adapter(HookProvider):
                 results.remove(result)  # a provider may use one id for several calls
                 ended = self._settle(session, event.agent, batch, place, result) or ended
         if ended is not None:
-            event.end_turn = ended.message
+            event.end_turn = session.reason = ended.message
             facts = {"code": str(ended.code), "detector": str(ended.detector), "tool": ended.tool, "count": ended.count}
             event.invocation_state.setdefault("request_state", {})["loopguard"] = facts
+
+    @fail_open()
+    def _tell_streams_of(self, agent: Agent) -> None:
+        """Strands itself says nothing of a turn that a hook ended before its last event, the result."""
+        with self._lock:
+            if agent in self._streaming:
+                return
+            self._streaming.add(agent)
+
+        async def streaming(context: Any, next_fn: Any) -> AsyncIterator[Any]:
+            async for event in next_fn(context):
+                if isinstance(event, EventLoopStopEvent):
+                    for word in self._last_words(agent, event):
+                        yield word
+                yield event
+
+        agent.add_middleware(AgentStreamStage, streaming)
+
+    @fail_open(())
+    def _last_words(self, agent: Agent, stop: EventLoopStopEvent) -> Sequence[TypedEvent]:
+        """The reason as the events of an answer of the model, where the turn was ended."""
+        session = self._session(agent)
+        reason, session.reason = session.reason, None
+        return _spoken(reason, stop["stop"][1]) if reason is not None else ()
 
     def _settle(
         self, session: Session, agent: Agent, batch: Batch, place: int, result: ToolResult
@@ -242,6 +281,21 @@ def _outcome(use: ToolUse, result: ToolResult) -> tuple[Status | None, object]:
     if isinstance(told, str) and told.startswith("Error: Validation failed for input parameters"):
         return Status.REJECTED, told
     return Status.ERROR, told
+
+
+def _spoken(text: str, message: Message) -> list[TypedEvent]:
+    """What a consumer of the stream sees of an answer: chunks as a provider sends them, the text, the message."""
+    delta: Any = {"text": text}
+    chunks: list[Any] = [
+        {"messageStart": {"role": "assistant"}},
+        {"contentBlockStart": {"start": {}}},
+        {"contentBlockDelta": {"delta": delta}},
+        {"contentBlockStop": {}},
+        {"messageStop": {"stopReason": "end_turn"}},
+    ]
+    events: list[TypedEvent] = [ModelStreamChunkEvent(chunk) for chunk in chunks]
+    events.insert(3, TextStreamEvent(delta, text))
+    return [*events, ModelMessageEvent(message)]
 
 
 def attach(target: Agent, config: Config = None, *, agent: str | None = None) -> Adapter:

@@ -125,6 +125,36 @@ def test_attach() -> None:
     assert agent("go").state["loopguard"]["code"] == "repeated_tool_error"
 
 
+def test_streaming_shows_the_reason() -> None:
+    """Whoever streams, by events or by a callback, reads the reason as text, once, before the result."""
+    shown: list[str] = []
+    agent = agent_with(ScriptedModel(*[FAIL] * 3, "again"), Bench(), Adapter(UNSET))
+    agent.callback_handler = lambda **event: shown.append(event["data"]) if "data" in event else None
+
+    async def stream(question: str) -> list[Any]:
+        return [event async for event in agent.stream_async(question)]
+
+    events = asyncio.run(stream("go"))
+    reason = str(events[-1]["result"]).strip()
+    assert "cannot open a" in reason
+    assert [event["data"] for event in events if "data" in event] == shown == [reason]
+    chunks = [event["event"] for event in events if "event" in event][-5:]
+    assert [next(iter(chunk)) for chunk in chunks][::2] == ["messageStart", "contentBlockDelta", "messageStop"]
+    assert [event["message"] for event in events if "message" in event][-1] == agent.messages[-1]
+    asyncio.run(stream("and now?"))
+    assert shown == [reason, "again"]
+
+
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too() -> None:
+    """An agent that is a tool of another: that its turn was ended is a failure of that tool, the third one ends."""
+    bench, ask = Bench(), [("ask", {"input": "do it"})]
+    inner = agent_with(ScriptedModel(*[FAIL] * 40), bench, Adapter(UNSET), name="ask")
+    model = ScriptedModel(*[ask] * 6, "never said")
+    outer = strands.Agent(model, tools=[inner.as_tool(name="ask")], hooks=[Adapter(UNSET)], callback_handler=None)
+    assert outer("go").state["loopguard"]["tool"] == "ask"
+    assert (len(model.requests), len(bench.ran)) == (3, 9)
+
+
 def test_siblings_read_that_they_are_siblings() -> None:
     """Each refused call of a batch has its own reason in the history, and the streak is not fed by them."""
     model = ScriptedModel(*[LOOK] * 20, [("tick", {}), *LOOK], "done")
