@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from loopguard_plugin import Status
+from loopguard_plugin.errors import ENDED
 from loopguard_plugin.transcripts.hermes_results import outcome
 
 FAILED = Status.ERROR
@@ -38,6 +39,17 @@ def terminal(code: int, **more: Any) -> str:
 def test_what_is_a_failure(tool: str, text: object, status: Status | None) -> None:
     """Status error for failures that hermes knows and SPEC 5.2 does not; None leaves it to the rules there."""
     assert outcome(tool, text)[0] is status
+
+
+@pytest.mark.parametrize(("summaries", "status"), [("ee", FAILED), ("ed", None), ("d", None), ("", None)])
+def test_a_delegation_to_ended_agents_is_a_failure(summaries: str, status: Status | None) -> None:
+    """It failed where every sub-agent's turn was ended (e), not where one was done (d); times are not compared."""
+    said = {"e": f"{ENDED}: `probe` failed 3 times", "d": "done"}
+    results = [{"summary": said[one], "status": "completed", "duration_seconds": 1.5} for one in summaries]
+    assert outcome("delegate_task", json.dumps({"results": results}))[0] is status
+    if status is FAILED:
+        later = [{**one, "duration_seconds": 2.5} for one in results]
+        assert outcome("delegate_task", {"results": results}) == outcome("delegate_task", {"results": later})
 
 
 BLOCKED = "BLOCKED: You have read this exact file region {} times in a row. The content has NOT changed."

@@ -15,13 +15,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from .. import logs
 from ..answers import PROCEED, Answer, Blocked, Deliver, Proceed
 from ..composition import plain_answer
 from ..core.notes import append_note
-from ..errors import TurnEndingError
+from ..errors import ENDED, TurnEndingError
 from ..events import (
     BatchCall,
     CompactionRetry,
@@ -53,8 +53,6 @@ __all__ = [
 ]
 
 Config: TypeAlias = LoopGuard | Settings | str | os.PathLike[str] | Mapping[str, object] | None
-
-ENDED: Final = "[loopguard] The turn was ended"  # how the message of every ended turn begins
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -31,6 +31,8 @@ What this host cannot do:
   words. While streaming, hermes takes broken JSON for a cut answer, asks anew by itself and gives up after five.
 - Exceptions in a hook are swallowed by hermes: the turn is ended at the next model request, not in the middle.
 - A result larger than hermes' output budget is cut by hermes, the note with it.
+- A delegation in the background answers at once, and its outcome comes back as a message: that a sub-agent's turn was
+  ended is a failure of ``delegate_task`` only where hermes waits for it.
 - Tools that a script of ``execute_code`` calls are not the model's calls; they are not judged.
 - ``codex_app_server`` runs its own loop and has no hooks: nothing is judged there.
 - Only a compaction after an overflow error counts; one that hermes makes ahead of time does not.

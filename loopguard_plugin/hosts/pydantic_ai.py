@@ -20,7 +20,8 @@
 A session is a conversation (``conversation_id``), a run is one ``agent.run`` with a prompt; one without a prompt goes
 on with the run that its history comes from, also with its counts where this process has them. The turn ends with
 :class:`TurnEnded`, an ``AgentRunError`` like the framework's own limits; ``capture_run_messages`` has the history,
-with the result of every call. Refused calls fail as ``ToolFailed`` does: they use up no retries.
+with the result of every call. Refused calls fail as ``ToolFailed`` does: they use up no retries. So does a tool that
+runs an agent whose turn is ended: the caller's model reads why, and the third identical delegation ends the caller.
 
 Put the adapter last in the list of capabilities (:func:`attach` does): it then sees an overflow before a capability
 that recovers from it does, and calls as the model wrote them.
@@ -143,11 +144,14 @@ class Adapter(AbstractCapability[Any]):
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> Any:
-        """Run the tool, unless its batch was refused."""
+        """Run the tool, unless its batch was refused. That an agent which it runs was ended is its failure, no more."""
         refusal = self._refusal(call)
         if refusal is not None:
             raise ToolFailed(refusal)
-        return await handler(args)
+        try:
+            return await handler(args)
+        except TurnEnded as ended:
+            raise ToolFailed(str(ended)) from ended
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """All results are in: settle them in model order. Raises :class:`TurnEnded` where the turn ends."""

@@ -14,8 +14,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from ..errors import ENDED
 from ..events import Status
-from .values import Object, json_prefix
+from .values import Object, as_list, as_object, json_prefix, text_of
 
 STEERED: Final = "\n\n[OUT-OF-BAND USER MESSAGE"  # where the user wrote into a result
 
@@ -41,7 +42,8 @@ def outcome(tool: str, content: object) -> tuple[Status | None, object]:
 
     ``content``: the result as the tool gave it or as the store has it, a text or a JSON value. Failures are an
     ``exit_code`` of ``terminal`` other than 0, unless hermes says beside it that this is "not an error" (a search that
-    found nothing, files that differ), a text that begins with ``Error``, and what SPEC 5.2 finds in an object.
+    found nothing, files that differ), a text that begins with ``Error``, what SPEC 5.2 finds in an object, and a
+    ``delegate_task`` of which every sub-agent's turn was ended by the guard.
     """
     if isinstance(content, str):
         content = _bare(content)
@@ -54,6 +56,8 @@ def outcome(tool: str, content: object) -> tuple[Status | None, object]:
 
 
 def _of_object(tool: str, found: Object) -> tuple[Status | None, object]:
+    if tool == "delegate_task" and (reasons := _ends(found.get("results"))):
+        return Status.ERROR, reasons
     left_out = _COUNTERS | _CLOCKS.get(tool, frozenset())
     value: Object = {key: part for key, part in found.items() if key not in left_out}
     for key in _ABOUT:
@@ -67,6 +71,12 @@ def _of_object(tool: str, found: Object) -> tuple[Status | None, object]:
         return None, value
     harmless = "not an error" in str(found.get("exit_code_meaning")) and not found.get("error")
     return (None if harmless else Status.ERROR), value
+
+
+def _ends(results: object) -> list[str]:
+    """Why the turns of all sub-agents were ended; empty if one of them was not."""
+    said = [text_of(as_object(one), "summary") for one in as_list(results)]
+    return said if all(text.startswith(ENDED) for text in said) else []
 
 
 def _bare(text: str) -> str:

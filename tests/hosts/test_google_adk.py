@@ -232,6 +232,19 @@ def test_an_agent_inside_a_tool_is_a_session_of_its_own() -> None:
     assert bench.ran == FAIL * 3
 
 
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too() -> None:
+    """An ``AgentTool`` whose agent was ended has failed; the third identical delegation ends the parent's turn."""
+    bench = Bench()
+    inner = agent_with(scripted(*[FAIL] * 40), bench, "inner")
+    ask_inner: list[Call] = [("inner", {"request": "do it"})]
+    model = scripted(*[ask_inner] * 6, "never said")
+    outer = LlmAgent(name="outer", model=model, tools=[AgentTool(inner)])
+    events = play_once(outer, Adapter(UNSET))
+    assert events[-1].error_code == "repeated_tool_error"
+    assert "`inner` failed 3 times" in text_of(events[-1])
+    assert (len(model.requests), len(bench.ran)) == (3, 9)
+
+
 def test_objects_get_the_note_as_a_key() -> None:
     """A tool that returns an object keeps its keys."""
 

@@ -221,6 +221,34 @@ def test_streamed_updates_show_the_end() -> None:
     assert code_of(last) == "repeated_tool_error"
 
 
+def test_streamed_messages_show_the_reason() -> None:
+    """Whoever streams messages reads the reason as one."""
+    agent = create_agent(scripted(*[FAIL] * 3), tools(Bench()), middleware=[Adapter(UNSET)])
+    streamed: list[Any] = list(agent.stream({"messages": [("user", "go")]}, stream_mode="messages"))
+    assert [code_of(message) for message, _ in streamed][-1] == "repeated_tool_error"
+    assert sum("cannot open a" in message.text and isinstance(message, AIMessage) for message, _ in streamed) == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too(asynchronous: bool) -> None:
+    """A tool that gives an ended agent's last message has failed; the third identical delegation ends the parent."""
+    bench, adapter = Bench(), Adapter(UNSET)
+    inner = create_agent(scripted(*[FAIL] * 40), tools(bench), middleware=[adapter])
+
+    def ask() -> str:
+        return str(inner.invoke({"messages": [("user", "inner question")]})["messages"][-1].text)
+
+    outer = StructuredTool.from_function(ask, name="ask", description="ask")
+    model = scripted(*[[("ask", {})]] * 6, "never said")
+    agent = create_agent(model, [outer], middleware=[adapter], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "s"}}
+    question: Any = {"messages": [("user", "outer question")]}
+    ended = asyncio.run(agent.ainvoke(question, config)) if asynchronous else agent.invoke(question, config)
+    assert code_of(ended["messages"][-1]) == "repeated_tool_error"
+    assert "`ask` failed 3 times" in ended["messages"][-1].text
+    assert (len(model.requests), len(bench.ran)) == (3, 9)
+
+
 def test_malformed_arguments_count() -> None:
     """Arguments that are no JSON never reach a tool; beside a good call they count in every response."""
 

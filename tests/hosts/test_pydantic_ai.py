@@ -22,6 +22,9 @@ from loopguard_plugin.hosts import pydantic_ai as host
 from loopguard_plugin.hosts._shared import Config
 from loopguard_plugin.hosts.pydantic_ai import Adapter, TurnEnded, attach
 
+# ``run_sync`` leaves its event loop open; whenever it is collected, Python says so.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 Scripted = Reply | Exception | list[Any]
 
 
@@ -117,6 +120,25 @@ def test_attach_puts_the_adapter_last() -> None:
     assert capabilities[-1] is adapter
     with pytest.raises(TurnEnded, match="failed 3 times"):
         agent_with(Script(*[FAIL] * 3), Bench(), *capabilities).run_sync("go")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too(shared: bool) -> None:
+    """The end of an agent that a tool runs is a failure of that tool: the parent reads it, and the third one ends."""
+    bench, adapter = Bench(), Adapter(UNSET)
+    inner = agent_with(Script(*[FAIL] * 40), bench, adapter if shared else Adapter(UNSET), name="inner")
+
+    async def ask(question: str) -> str:
+        return str((await inner.run(question)).output)
+
+    script = Script(*[[("ask", {"question": "why?"})]] * 6, "never said")
+    make: Any = Agent
+    outer = make(FunctionModel(script), tools=[Tool(ask)], capabilities=[adapter], name="outer")
+    with pytest.raises(TurnEnded, match="`ask` failed 3 times") as ended:
+        asyncio.run(outer.run("go"))
+    assert (len(script.requests), len(bench.ran)) == (3, 9)
+    assert "cannot open a" in script.requests[-1][0], "the parent's model reads why"
+    assert ended.value.tool == "ask"
 
 
 class Trim(AbstractCapability[Any]):

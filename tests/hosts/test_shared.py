@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,39 @@ def test_a_settlement_comes_back_with_its_error() -> None:
     assert settled.error.detector is Detector.REPEATED_TOOL_ERROR
     calls.user_message("s")
     assert calls.ended("s") is None
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(lambda text: text, id="text"),
+        pytest.param(lambda text: {"content": text}, id="content"),
+        pytest.param(lambda text: {"content": [{"type": "text", "text": text}]}, id="blocks"),
+    ],
+)
+def test_the_last_word_of_an_ended_agent_is_a_failure(shape: Callable[[str], object]) -> None:
+    """A call that delegates to an agent whose turn was ended has failed, whichever guard ended it."""
+    messages: list[str] = []
+    for settings in ({}, {"plugins": {"entries": {"loopguard": {"config": {"limits": {"callsPerRun": 2}}}}}}):
+        below = Calls(settings)
+        for number in range(3):
+            started = below.starts("s", [("c", "read", {})], batch_id=str(number))
+            error = started.error or below.settle("s", "c", "read", batch_id=str(number), error="boom").error
+        assert error is not None
+        messages.append(error.message)
+    for message in messages:
+        calls = Calls()
+        ended = None
+        for number in range(3):
+            calls.starts("s", [("c", "ask", {})], batch_id=str(number))
+            assert ended is None
+            ended = calls.settle("s", "c", "ask", batch_id=str(number), result=shape(message)).error
+        assert ended is not None
+        assert ended.code is Code.REPEATED_TOOL_ERROR
+    calls = Calls()
+    for number in range(5):
+        calls.starts("s", [("c", "read", {})], batch_id=str(number))
+        assert calls.settle("s", "c", "read", batch_id=str(number), result=shape(f"It said: {message}")).error is None
 
 
 def test_nothing_gets_out() -> None:
