@@ -27,8 +27,10 @@ What this host cannot do:
   one: those that were allowed before the first refusal run on, and parallel ones count in the order of starting.
 - The note comes beside the results of its response, naming the call; Claude Code lets no hook write into a result of
   another shape. Unknown tools and invalid arguments are known only then, too.
-- The end of a turn is shown as the hook's message. ``claude -p`` with text output shows nothing of it;
-  ``--output-format stream-json`` has it as a system message, and ``terminal_reason`` is ``hook_stopped``.
+- The end of a turn is shown as the hook's message. ``claude -p`` with text output shows nothing of it and exits 0;
+  ``--output-format stream-json`` has it as a system message, and ``terminal_reason`` is ``hook_stopped`` (README).
+- An agent that delegated to one whose turn was ended reads why beside the result. That is a failure of its call where
+  it waited; a background agent's call has long settled when the notification brings the reason.
 - Denials by permission rules reach no hook: they are told by the transcript's mark of an error, else by their wording.
 - Lines of the log go to Claude Code's debug log (``claude --debug``).
 """

@@ -10,16 +10,18 @@ conversation (the frame of untrusted content, steering, hints, the warnings of i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Final
 
 from ..errors import ENDED
 from ..events import Status
-from .values import Object, as_list, as_object, json_prefix, text_of
+from .values import Object, as_list, as_object, text_of
 
 STEERED: Final = "\n\n[OUT-OF-BAND USER MESSAGE"  # where the user wrote into a result
 
+_reader: Final = json.JSONDecoder()
 _FRAME: Final = re.compile(
     r"<untrusted_tool_result source=[^\n]*>\n[^\n]*\n\n(.*)\n</untrusted_tool_result>", re.DOTALL
 )
@@ -47,7 +49,7 @@ def outcome(tool: str, content: object) -> tuple[Status | None, object]:
     """
     if isinstance(content, str):
         content = _bare(content)
-        value, rest = json_prefix(content)
+        value, rest = _json_prefix(content)
         if isinstance(value, dict) and not rest.strip():
             return _of_object(tool, value)
         told = _COUNTED.sub("#", content) if isinstance(value, dict) else content
@@ -71,6 +73,17 @@ def _of_object(tool: str, found: Object) -> tuple[Status | None, object]:
         return None, value
     harmless = "not an error" in str(found.get("exit_code_meaning")) and not found.get("error")
     return (None if harmless else Status.ERROR), value
+
+
+def _json_prefix(text: str) -> tuple[object, str]:
+    """The JSON object that a text begins with, and what follows it; the text itself and "" if it begins with none."""
+    if not text.startswith("{"):
+        return text, ""
+    try:
+        value, end = _reader.raw_decode(text)
+    except (ValueError, RecursionError):
+        return text, ""
+    return value, text[end:]
 
 
 def _ends(results: object) -> list[str]:

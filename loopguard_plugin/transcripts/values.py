@@ -45,15 +45,6 @@ def json_text(text: str) -> object:
     return values[0] if problem is None and len(values) == 1 else text
 
 
-def json_prefix(text: str) -> tuple[object, str]:
-    """The JSON value that a text begins with, and what follows it; the text itself and "" if it begins with none."""
-    try:
-        value, end = _reader.raw_decode(text, _skip_blank(text, 0))
-    except (ValueError, RecursionError):
-        return text, ""
-    return value, text[end:]
-
-
 def _skip_blank(text: str, at: int) -> int:
     while at < len(text) and text[at] in _BLANK:
         at += 1
