@@ -7,11 +7,9 @@ Hosts have moments (after the model answered, before it is asked again); adapter
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import inspect
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -41,63 +39,18 @@ __all__ = [
     "Config",
     "Settled",
     "Started",
-    "UnsupportedHostError",
     "append_note",
     "arguments",
     "build_guard",
     "fail_open",
     "log_to",
     "report_failure",
-    "require",
     "result_text",
 ]
 
 Config: TypeAlias = LoopGuard | Settings | str | os.PathLike[str] | Mapping[str, object] | None
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class UnsupportedHostError(ImportError):
-    """The installed host is of a version that this adapter was not tested with."""
-
-
-def require(package: str, supported: str, extra: str) -> str:
-    """The installed version of ``package``.
-
-    ``supported`` is a range such as ``">=0.19,<0.20"``. Raises ImportError, naming the extra, where the package is
-    absent, and :class:`UnsupportedHostError`, naming the range, for a version outside of it.
-    """
-    try:
-        version = importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        raise ImportError(
-            f'{package} is not installed; it comes with: pip install "loopguard-plugin[{extra}]"', name=package
-        ) from None
-    if not _within(version, supported):
-        raise UnsupportedHostError(
-            f"loopguard supports {package} {supported}, found {version}; "
-            f'pip install "loopguard-plugin[{extra}]" brings a version that fits',
-            name=package,
-        )
-    return version
-
-
-def _within(version: str, supported: str) -> bool:
-    """Only ``>=`` and ``<`` are understood: the two that a tested range needs."""
-    have = _release(version)
-    for clause in supported.split(","):
-        operator, bound = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", clause).groups()  # type: ignore[union-attr]  # ours
-        if (have < _release(bound)) == (operator == ">="):
-            return False
-    return True
-
-
-def _release(version: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    parts = [int(part) for part in found.group().split(".")] if found else [0]
-    while len(parts) > 1 and parts[-1] == 0:
-        parts.pop()
-    return tuple(parts)
 
 
 def build_guard(config: Config = None) -> LoopGuard:

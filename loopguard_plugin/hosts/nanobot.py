@@ -46,15 +46,17 @@ from typing import Any, Final
 from ..answers import Blocked
 from ..events import Status
 from ..transcripts.nanobot_results import outcome
-from ._shared import Calls, Config, UnsupportedHostError, append_note, fail_open, require
+from ._shared import Calls, Config, append_note, fail_open
+from ._versions import require
 
-VERSION = require("nanobot-ai", ">=0.3.5,<0.4", "nanobot")
+HOST: Final = require("nanobot-ai", tried=">=0.3.5,<0.4", below="1", extra="nanobot")
 
-from nanobot.agent.hook import AgentHook, CompositeHook  # noqa: E402  # the error above names the extra
-from nanobot.agent.tools.base import ToolResult  # noqa: E402
-from nanobot.bus.runtime_events import UserInputAccepted  # noqa: E402
-from nanobot.events import ContextCompactionEvent, EventSink  # noqa: E402
-from nanobot.providers.base import LLMResponse, LLMUsage  # noqa: E402
+with HOST.names():
+    from nanobot.agent.hook import AgentHook, CompositeHook
+    from nanobot.agent.tools.base import ToolResult
+    from nanobot.bus.runtime_events import UserInputAccepted
+    from nanobot.events import ContextCompactionEvent, EventSink
+    from nanobot.providers.base import LLMResponse, LLMUsage
 
 __all__ = ["Adapter", "attach", "main"]
 
@@ -81,15 +83,12 @@ class Adapter:
 
     def wrap(self, loop: Any) -> None:
         """Raises UnsupportedHostError where the loop lacks what loopguard holds on to."""
-        try:
+        with HOST.names():
             runners = [(loop.runner, True), (loop.subagents.runner, False)]
             for runner, _ in runners:
                 runner._request_model  # noqa: B018  # must be there
-            loop.process_direct, loop.bus.subscribe  # noqa: B018
-        except AttributeError as error:
-            raise UnsupportedHostError(
-                f"loopguard does not know this build of nanobot-ai {VERSION}: {error}"
-            ) from error
+            loop.process_direct, loop.bus.subscribe, loop.tools.prepare_call  # noqa: B018
+        HOST.check(_look)
         for runner, main in runners:
             runner.run = functools.partial(self._run, runner.run, main)
             runner._request_model = functools.partial(_request_model, runner._request_model)
@@ -291,6 +290,26 @@ def _guard_registry(tools: Any) -> None:
 
     guarded.loopguard = True  # type: ignore[attr-defined]  # a mark of our own
     tools.prepare_call = guarded
+
+
+def _look() -> list[str]:
+    """What the guard will not see in this nanobot, by the names that it lacks; :meth:`Adapter.wrap` needs others."""
+    needed = {
+        "before_execute_tools": (AgentHook, "the calls of a response"),
+        "after_iteration": (AgentHook, "results of tools"),
+        "wants_streaming": (AgentHook, "whoever streams (the reason of an ended turn does not grow there)"),
+        "empty_request": (LLMUsage, "the end of a turn, which nanobot ignores"),
+        "phase": (ContextCompactionEvent, "compactions"),
+        "publish": (EventSink, "compactions"),
+    }
+    lacking = [what for name, (owner, what) in needed.items() if not _has(owner, name)]
+    if not _has(AgentHook, "before_execute_tools") or not _has(AgentHook, "after_iteration"):
+        raise HOST.refusal(f"the guard would not see {' and '.join(lacking[:2])}")
+    return list(dict.fromkeys(lacking))
+
+
+def _has(owner: Any, name: str) -> bool:
+    return hasattr(owner, name) or name in getattr(owner, "__annotations__", {})
 
 
 def _tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

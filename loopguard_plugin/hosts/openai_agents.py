@@ -41,6 +41,7 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import uuid
@@ -50,30 +51,30 @@ from typing import Any, Final
 from ..answers import Blocked, Code, Detector
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, fail_open, log_to, require, result_text
+from ._shared import Calls, Config, Started, append_note, fail_open, log_to, result_text
+from ._versions import FAILING, Trial, require, trial_run
 
-SUPPORTED: Final = ">=0.24,<0.25"
 LOGGER: Final = "openai.agents.loopguard"
+HOST: Final = require("openai-agents", tried=">=0.24,<0.25", below="1", extra="openai-agents")
 
-require("openai-agents", SUPPORTED, "openai-agents")
+with HOST.names():
+    from agents import (
+        Agent,
+        AgentHooks,
+        FunctionTool,
+        RunConfig,
+        RunContextWrapper,
+        RunHooks,
+        ToolGuardrailFunctionOutput,
+        ToolInputGuardrail,
+        ToolInputGuardrailData,
+        ToolOutputGuardrail,
+        ToolOutputGuardrailData,
+    )
+    from agents.exceptions import AgentsException
+    from agents.tool import set_function_tool_failure_error_function
 
-from agents import (  # noqa: E402  # the version is checked first
-    Agent,
-    AgentHooks,
-    FunctionTool,
-    RunConfig,
-    RunContextWrapper,
-    RunHooks,
-    ToolGuardrailFunctionOutput,
-    ToolInputGuardrail,
-    ToolInputGuardrailData,
-    ToolOutputGuardrail,
-    ToolOutputGuardrailData,
-)
-from agents.exceptions import AgentsException  # noqa: E402
-from agents.tool import set_function_tool_failure_error_function  # noqa: E402
-
-from ._openai_runs import RUNS, Failed, Run, calls_of, failure, field, is_output, textual  # noqa: E402
+    from ._openai_runs import RUNS, Failed, Run, calls_of, failure, field, is_output, textual
 
 __all__ = ["Adapter", "TurnEnded", "attach"]
 
@@ -101,6 +102,7 @@ class Adapter(RunHooks[Any]):
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         log_to(LOGGER)
+        HOST.check(functools.partial(trial_run, HOST, _drive))
         self.calls = Calls(config)
         self._agent = agent
 
@@ -328,6 +330,40 @@ def _flag(
     run = RUNS.find(context)
     if run is not None and call_id is not None:
         run.failures[call_id] = Failed(status, None if error is None else str(error) or type(error).__name__)
+
+
+def _drive(trial: Trial) -> None:
+    from agents import Model, ModelResponse, Runner, Usage, function_tool
+    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+    class Scripted(Model):
+        async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+            called, item_id = trial.answer(), uuid.uuid4().hex
+            said: Any = ResponseOutputMessage(
+                id=item_id,
+                content=[ResponseOutputText(annotations=[], text="done", type="output_text")],
+                role="assistant",
+                status="completed",
+                type="message",
+            )
+            if called is not None:
+                said = ResponseFunctionToolCall(arguments="{}", call_id=item_id, name=called, type="function_call")
+            return ModelResponse(output=[said], usage=Usage(), response_id=None)
+
+        def stream_response(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+    @function_tool(name_override=FAILING)
+    def fail() -> str:
+        raise RuntimeError("a trial of loopguard")
+
+    options: dict[str, Any] = {"tracing_disabled": True}
+    if any(one.name == "tool_not_found_behavior" for one in dataclasses.fields(RunConfig)):
+        options["tool_not_found_behavior"] = "return_error_to_model"
+    else:
+        trial.skip_unknown()
+    agent: Agent[Any] = Agent(name="loopguard-trial", model=Scripted(), tools=[fail])
+    asyncio.run(Runner.run(agent, "trial", hooks=Adapter(trial.guard), run_config=RunConfig(**options)))
 
 
 def attach(target: Agent[Any], config: Config = None, *, agent: str | None = None) -> Adapter:

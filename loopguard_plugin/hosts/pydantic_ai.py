@@ -1,4 +1,4 @@
-"""loopguard in Pydantic AI (pydantic-ai-slim 2.68), as a capability.
+"""loopguard in Pydantic AI (pydantic-ai-slim 2.64 to 2.68), as a capability.
 
     >>> from pydantic_ai import Agent
     >>> from pydantic_ai.messages import ModelResponse, ToolCallPart
@@ -40,7 +40,9 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -50,29 +52,29 @@ from typing import Any, Final, NamedTuple
 from ..answers import Blocked, Code, Detector
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, arguments, fail_open, log_to, require, result_text
+from ._shared import Calls, Config, Started, append_note, arguments, fail_open, log_to, result_text
+from ._versions import FAILING, Trial, require, trial_run
 
-SUPPORTED: Final = ">=2.68,<2.69"
 LOGGER: Final = "pydantic_ai.loopguard"
+HOST: Final = require("pydantic-ai-slim", tried=">=2.64,<2.69", below="3", extra="pydantic-ai")
 
-require("pydantic-ai-slim", SUPPORTED, "pydantic-ai")
-
-from pydantic_ai import RunContext  # noqa: E402  # the version is checked first
-from pydantic_ai.capabilities import AbstractCapability  # noqa: E402
-from pydantic_ai.exceptions import (  # noqa: E402
-    AgentRunError,
-    ModelContextWindowExceededError,
-    ToolFailed,
-)
-from pydantic_ai.messages import (  # noqa: E402
-    CompactionPart,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+with HOST.names():
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import (
+        AgentRunError,
+        ModelContextWindowExceededError,
+        ToolFailed,
+    )
+    from pydantic_ai.messages import (
+        CompactionPart,
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
 
 __all__ = ["Adapter", "TurnEnded", "attach"]
 
@@ -107,6 +109,7 @@ class Adapter(AbstractCapability[Any]):
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         log_to(LOGGER)
+        HOST.check(functools.partial(trial_run, HOST, _drive))
         self.calls = Calls(config)
         self._agent = agent
         self._batches = OpenBatches(self.calls.guard.settings.max_runs)
@@ -324,6 +327,23 @@ def _outcome(part: ToolReturnPart) -> tuple[Status | None, object]:
             return Status.UNKNOWN_TOOL, content
         return (Status.ERROR if isinstance(content, str) else Status.REJECTED), content
     return {"denied": Status.DENIED, "interrupted": Status.ABORTED}.get(part.outcome, Status.ERROR), content
+
+
+def _drive(trial: Trial) -> None:
+    from pydantic_ai import Agent, Tool
+    from pydantic_ai.messages import TextPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def scripted(messages: Any, info: Any) -> ModelResponse:
+        called = trial.answer()
+        return ModelResponse(parts=[TextPart("done") if called is None else ToolCallPart(called, {})])
+
+    def fail() -> str:
+        raise ToolFailed("a trial of loopguard")
+
+    tools, capabilities = [Tool(fail, name=FAILING)], [Adapter(trial.guard)]
+    make: Any = Agent
+    asyncio.run(make(FunctionModel(scripted), tools=tools, retries=9, capabilities=capabilities).run("trial"))
 
 
 def attach(target: list[AbstractCapability[Any]], config: Config = None, *, agent: str | None = None) -> Adapter:

@@ -40,8 +40,11 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
 import uuid
+import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -50,34 +53,26 @@ from weakref import WeakKeyDictionary, WeakSet
 from ..answers import Blocked
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, fail_open, log_to, require, result_text
+from ._shared import Calls, Config, Started, fail_open, log_to, result_text
+from ._versions import FAILING, Trial, require, trial_run
 
-SUPPORTED: Final = ">=1.62,<1.63"
 LOGGER: Final = "strands.loopguard"
+HOST: Final = require("strands-agents", tried=">=1.62,<1.63", below="2", extra="strands")
 
-require("strands-agents", SUPPORTED, "strands")
-
-from strands import Agent  # noqa: E402  # the version is checked first
-from strands.hooks import HookProvider, HookRegistry  # noqa: E402
-from strands.hooks.events import (  # noqa: E402
-    AfterInvocationEvent,
-    AfterModelCallEvent,
-    AfterToolsEvent,
-    BeforeInvocationEvent,
-    BeforeToolsEvent,
-)
-from strands.hooks.registry import HookOrder  # noqa: E402
-from strands.middleware._agent_stream import AgentStreamStage  # noqa: E402
-from strands.types._events import (  # noqa: E402
-    EventLoopStopEvent,
-    ModelMessageEvent,
-    ModelStreamChunkEvent,
-    TextStreamEvent,
-    TypedEvent,
-)
-from strands.types.content import Message  # noqa: E402
-from strands.types.exceptions import ContextWindowOverflowException  # noqa: E402
-from strands.types.tools import ToolResult, ToolUse  # noqa: E402
+with HOST.names():
+    from strands import Agent
+    from strands.hooks import HookProvider, HookRegistry
+    from strands.hooks.events import (
+        AfterInvocationEvent,
+        AfterModelCallEvent,
+        AfterToolsEvent,
+        BeforeInvocationEvent,
+        BeforeToolsEvent,
+    )
+    from strands.hooks.registry import HookOrder
+    from strands.types.content import Message
+    from strands.types.exceptions import ContextWindowOverflowException
+    from strands.types.tools import ToolResult, ToolUse
 
 __all__ = ["Adapter", "attach"]
 
@@ -116,6 +111,7 @@ class Adapter(HookProvider):
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         log_to(LOGGER)
+        HOST.check(_look)
         self.calls = Calls(config)
         self._agent = agent
         self._most = self.calls.guard.settings.max_runs
@@ -186,29 +182,25 @@ class Adapter(HookProvider):
             facts = {"code": str(ended.code), "detector": str(ended.detector), "tool": ended.tool, "count": ended.count}
             event.invocation_state.setdefault("request_state", {})["loopguard"] = facts
 
-    @fail_open()
     def _tell_streams_of(self, agent: Agent) -> None:
-        """Strands itself says nothing of a turn that a hook ended before its last event, the result."""
+        """Whoever streams reads the reason of an ended turn, where this release allows it."""
         with self._lock:
             if agent in self._streaming:
                 return
             self._streaming.add(agent)
+        with contextlib.suppress(ImportError, AttributeError):
+            from ._strands_stream import tell
 
-        async def streaming(context: Any, next_fn: Any) -> AsyncIterator[Any]:
-            async for event in next_fn(context):
-                if isinstance(event, EventLoopStopEvent):
-                    for word in self._last_words(agent, event):
-                        yield word
-                yield event
+            tell(agent, functools.partial(self._take_reason, weakref.ref(agent)))
 
-        agent.add_middleware(AgentStreamStage, streaming)
-
-    @fail_open(())
-    def _last_words(self, agent: Agent, stop: EventLoopStopEvent) -> Sequence[TypedEvent]:
-        """The reason as the events of an answer of the model, where the turn was ended."""
-        session = self._session(agent)
+    @fail_open()
+    def _take_reason(self, agent: weakref.ref[Agent]) -> str | None:
+        known = agent()
+        if known is None:
+            return None
+        session = self._session(known)
         reason, session.reason = session.reason, None
-        return _spoken(reason, stop["stop"][1]) if reason is not None else ()
+        return reason
 
     def _settle(
         self, session: Session, agent: Agent, batch: Batch, place: int, result: ToolResult
@@ -283,19 +275,46 @@ def _outcome(use: ToolUse, result: ToolResult) -> tuple[Status | None, object]:
     return Status.ERROR, told
 
 
-def _spoken(text: str, message: Message) -> list[TypedEvent]:
-    """What a consumer of the stream sees of an answer: chunks as a provider sends them, the text, the message."""
-    delta: Any = {"text": text}
-    chunks: list[Any] = [
-        {"messageStart": {"role": "assistant"}},
-        {"contentBlockStart": {"start": {}}},
-        {"contentBlockDelta": {"delta": delta}},
-        {"contentBlockStop": {}},
-        {"messageStop": {"stopReason": "end_turn"}},
-    ]
-    events: list[TypedEvent] = [ModelStreamChunkEvent(chunk) for chunk in chunks]
-    events.insert(3, TextStreamEvent(delta, text))
-    return [*events, ModelMessageEvent(message)]
+def _look() -> list[str]:
+    """What the guard will not see or tell in this release of Strands."""
+    unseen = list(trial_run(HOST, _drive))
+    try:
+        from . import _strands_stream  # noqa: F401  # there or not
+    except (ImportError, AttributeError):
+        unseen.append("whoever streams (the reason of an ended turn is in the last result alone)")
+    return unseen
+
+
+def _drive(trial: Trial) -> None:
+    from strands import tool
+    from strands.models import Model
+
+    class Scripted(Model):
+        def get_config(self) -> dict[str, Any]:
+            return {}
+
+        def update_config(self, **config: Any) -> None:
+            return
+
+        def structured_output(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+        async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            called = trial.answer()
+            yield {"messageStart": {"role": "assistant"}}
+            if called is None:
+                yield {"contentBlockDelta": {"delta": {"text": "done"}}}
+            else:
+                yield {"contentBlockStart": {"start": {"toolUse": {"name": called, "toolUseId": uuid.uuid4().hex}}}}
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": "{}"}}}}
+            yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "end_turn" if called is None else "tool_use"}}
+
+    def fail() -> str:
+        raise RuntimeError("a trial of loopguard")
+
+    failing: Any = tool(fail, name=FAILING, description="fails")
+    Agent(Scripted(), tools=[failing], hooks=[Adapter(trial.guard)], callback_handler=None)("trial")
 
 
 def attach(target: Agent, config: Config = None, *, agent: str | None = None) -> Adapter:

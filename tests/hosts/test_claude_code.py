@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 from anthropic_server import Dialogue, serving, text_of
 from openai_server import Overflow, Step, calls
+from releases import Releases
 
 claude_agent_sdk = pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
@@ -362,3 +363,21 @@ def test_hooks_of_others_stay() -> None:
 def test_example_runs() -> None:
     """The example in the module's docstring does what it says."""
     assert doctest.testmod(host) == (0, 5)
+
+
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "claude-agent-sdk", "0.2.50", "0.99.0", "1.0.0"
+    lacking = "compactions"
+
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """A Claude Code that does not know one of the events."""
+        known = " ".join(event for event in host.SEEN_BY if event != "PostCompact")
+        folder = Path(os.environ["HOME"]) / "sdk" / "_bundled"
+        folder.mkdir(parents=True)
+        (folder / "claude").write_text(known)
+        patch.setattr(claude_agent_sdk, "__file__", str(folder.parent / "__init__.py"))
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """No callback can be given to the SDK."""
+        patch.delattr(claude_agent_sdk, "HookMatcher")

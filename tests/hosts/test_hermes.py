@@ -16,12 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from offline import no_network
 from openai_server import OUT, Overflow, Script, Step, calls, served
+from releases import Releases, under
 from scenarios import Bench, Call, Played, Reply, Scenarios
 
 from loopguard_plugin import LoopGuard, ToolCallSettled, TurnEndingError
@@ -620,3 +621,68 @@ def test_calls_that_are_not_the_models_pass(manager: Any) -> None:
     assert adapter.tool_execution(next_call=lambda: "ran", turn_id="", tool_call_id="") == "ran"
     assert adapter.llm_execution(next_call=lambda: SimpleNamespace(x=1)).x == 1
     assert adapter.calls.guard.stats().events == 0
+
+
+class TestReleases(Releases):
+    package, older, newer, later_major = "hermes-agent", "0.18.2", "0.99.0", "1.0.0"
+    lacking = "compactions after an overflow"
+
+    @pytest.fixture(autouse=True)
+    def _manager(self, manager: Any) -> None:
+        import loopguard_plugin.hosts.hermes as module
+
+        self.host = module
+        self.manager = manager
+
+    def make(self, module: ModuleType) -> object:
+        return module.attach(self.manager)
+
+    def expected(self, which: str) -> str:
+        missing = "unknown tools beside other calls, arguments that are JSON but no object"
+        return f"the guard will not see: {missing}" if which == "older" else super().expected(which)
+
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """Nobody tells of requests that failed."""
+        from hermes_cli import plugins
+
+        patch.setattr(plugins, "VALID_HOOKS", plugins.VALID_HOOKS - {"api_request_error"})
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """Nobody tells of answers of the model."""
+        from hermes_cli import plugins
+
+        patch.setattr(plugins, "VALID_HOOKS", plugins.VALID_HOOKS - {"post_api_request"})
+
+
+@pytest.mark.parametrize("why", ["settings", "version"])
+def test_a_plugin_that_is_off_says_so(
+    home: Path, manager: Any, tools: Tools, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """hermes lists what is enabled in its configuration, loaded or not: so the first answer of a session tells."""
+    import loopguard_plugin.hosts.hermes as module
+
+    told = "tools.loopDetection.histroySize"
+    if why == "version":
+        module, told = under(module, "hermes-agent", "1.0.0", monkeypatch), "hermes-agent 1.0.0"
+    monkeypatch.setenv("HERMES_HOME", str(configured(home, "loopDetection: {histroySize: 3}")))
+    monkeypatch.setattr(manager, "_load_entrypoint_module", lambda manifest: module)
+    manager._load_plugin(entry_point())
+    (listed,) = (plugin for plugin in manager.list_plugins() if plugin["name"] == "loopguard")
+    assert not listed["enabled"]
+    assert told in listed["error"]
+    script = Script(["one", "two"])
+    with served(script) as (url,):
+        one = agent(url)
+        first = one.run_conversation("go")
+        second = one.run_conversation("again", conversation_history=first["messages"])
+    assert "loopguard is off" in first["final_response"]
+    assert told in first["final_response"]
+    assert first["final_response"].endswith("one")
+    assert second["final_response"] == "two"
+
+
+def entry_point() -> Any:
+    """The plugin as hermes finds it."""
+    from hermes_cli.plugins import PluginManifest
+
+    return PluginManifest(name="loopguard", source="entrypoint", path="loopguard_plugin.hosts.hermes")

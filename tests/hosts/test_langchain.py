@@ -14,12 +14,15 @@ pytest.importorskip("langchain", reason="langchain is not installed")
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, SummarizationMiddleware
+from langchain.agents.middleware import types as middleware_types
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool, ToolException
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import tool_node
 from langgraph.types import Command
+from releases import Releases
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios, ToolFailure
 
 from loopguard_plugin.hosts import langchain as host
@@ -298,11 +301,15 @@ def test_content_blocks_get_the_note_as_one_more_block() -> None:
     assert "[loopguard]" in last.content[1]["text"]
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "langchain", "1.3.0", "1.99.0", "2.0.0"
+    lacking = "unknown tools"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.0.0")
-    with pytest.raises(ImportError, match=r"langchain >=1\.5,<1\.6, found 2\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """The words for an unknown tool have changed."""
+        patch.setattr(tool_node, "INVALID_TOOL_NAME_ERROR_TEMPLATE", "No {requested_tool} among {available_tools}.")
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """A middleware cannot jump to the end any more."""
+        patch.delattr(middleware_types, "hook_config")

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,11 +26,13 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolResult
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.shell import ExecTool
+from nanobot.bus import runtime_events
 from nanobot.bus.events import InboundMessage
 from nanobot.bus.queue import MessageBus
-from nanobot.providers.base import LLMProvider, LLMResponse, ToolCallRequest
+from nanobot.providers.base import LLMProvider, LLMResponse, LLMUsage, ToolCallRequest
 from offline import no_network
 from openai_server import Script, calls, served
+from releases import Releases
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios, ToolFailure, threaded
 
 from loopguard_plugin import LoopGuard, ToolCallSettled, TurnEndingError
@@ -503,3 +506,20 @@ def test_default_settings_leave_working_turns_alone() -> None:
     attach(loop, UNSET)
     assert direct(loop) == "done"
     assert "[loopguard]" not in "".join(tool_texts(provider.requests[-1]))
+
+
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "nanobot-ai", "0.3.1", "0.99.0", "1.0.0"
+    lacking = "the end of a turn, which nanobot ignores"
+
+    def make(self, module: ModuleType) -> object:
+        return module.attach(agent_loop(ScriptedProvider([]), Bench()))
+
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """No usage can be made for an answer that no model gave."""
+        patch.delattr(LLMUsage, "empty_request")
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """As before 0.3.5: nobody tells of user messages."""
+        patch.delattr(runtime_events, "UserInputAccepted")

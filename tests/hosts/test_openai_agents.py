@@ -13,9 +13,11 @@ import pytest
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
+import agents
 from agents import Agent, FunctionTool, RunConfig, Runner, function_tool, handoff
 from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses import ResponseCompactionItem
+from releases import Releases
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios
 
 from loopguard_plugin.hosts import openai_agents as host
@@ -268,11 +270,15 @@ def test_runs_are_forgotten() -> None:
     assert len(RUNS._runs) == before
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "openai-agents", "0.22.3", "0.99.0", "1.0.0"
+    lacking = "unknown tools"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0.0")
-    with pytest.raises(ImportError, match=r"openai-agents >=0\.24,<0\.25, found 1\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """There is no setting that keeps a run going after an unknown tool."""
+        patch.delitem(RunConfig.__dataclass_fields__, "tool_not_found_behavior")
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """No guardrail can refuse a call."""
+        patch.delattr(agents, "ToolInputGuardrail")

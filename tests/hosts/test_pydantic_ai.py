@@ -11,11 +11,12 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
 
-from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool, exceptions
+from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 from pydantic_ai.exceptions import ModelContextWindowExceededError, RetryModelRequest, ToolFailed
 from pydantic_ai.messages import CompactionPart, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from releases import Releases, no_later
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Played, Reply, Scenarios, ToolFailure
 
 from loopguard_plugin.hosts import pydantic_ai as host
@@ -278,11 +279,15 @@ def test_structured_output_is_left_alone() -> None:
     assert agent_with(script, bench, Adapter(ON), output_type=int).run_sync("go").output == 3
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "pydantic-ai-slim", "2.1.0", "2.99.0", "3.0.0"
+    lacking = "user messages"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.0.0")
-    with pytest.raises(ImportError, match=r"pydantic-ai-slim >=2\.68,<2\.69, found 3\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """Capabilities are not told any more that a run begins."""
+        patch.setattr(CombinedCapability, "before_run", no_later)
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """A tool cannot fail without using up a retry."""
+        patch.delattr(exceptions, "ToolFailed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import doctest
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 pytest.importorskip("strands", reason="strands-agents is not installed")
 
 import strands
+from releases import Releases
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Played, Reply, Scenarios
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.hooks import AfterInvocationEvent, BeforeToolCallEvent
@@ -21,6 +23,7 @@ from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
 from strands.types.exceptions import ContextWindowOverflowException
 
+from loopguard_plugin import hosts
 from loopguard_plugin.hosts import strands as host
 from loopguard_plugin.hosts._shared import Config
 from loopguard_plugin.hosts.strands import Adapter, attach
@@ -235,11 +238,17 @@ def test_a_managed_session_goes_on_with_another_agent_object(tmp_path: Path) -> 
     assert agent("never said")(yes(stopped)).state["loopguard"]["code"] == "repeated_tool_error"
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "strands-agents", "1.61.0", "1.99.0", "2.0.0"
+    lacking = "whoever streams (the reason of an ended turn is in the last result alone)"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.0.0")
-    with pytest.raises(ImportError, match=r"strands-agents >=1\.62,<1\.63, found 2\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """As before 1.62: no stage around the whole stream."""
+        patch.delitem(sys.modules, "loopguard_plugin.hosts._strands_stream", raising=False)
+        patch.delattr(hosts, "_strands_stream", raising=False)
+        patch.setitem(sys.modules, "strands.middleware._agent_stream", None)
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """The event before the tools of a response is gone."""
+        patch.delattr(strands.hooks.events, "BeforeToolsEvent")
