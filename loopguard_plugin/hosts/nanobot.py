@@ -33,6 +33,7 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import sys
@@ -41,13 +42,14 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, ClassVar, Final
 
 from ..answers import Blocked
 from ..events import Status
 from ..transcripts.nanobot_results import outcome
 from ._shared import Calls, Config, append_note, fail_open
-from ._versions import require
+from ._versions import FAILING, Trial, require, trial_run
 
 HOST: Final = require("nanobot-ai", tried=">=0.3.5,<0.4", below="1", extra="nanobot")
 
@@ -293,23 +295,70 @@ def _guard_registry(tools: Any) -> None:
 
 
 def _look() -> list[str]:
-    """What the guard will not see in this nanobot, by the names that it lacks; :meth:`Adapter.wrap` needs others."""
-    needed = {
-        "before_execute_tools": (AgentHook, "the calls of a response"),
-        "after_iteration": (AgentHook, "results of tools"),
-        "wants_streaming": (AgentHook, "whoever streams (the reason of an ended turn does not grow there)"),
-        "empty_request": (LLMUsage, "the end of a turn, which nanobot ignores"),
-        "phase": (ContextCompactionEvent, "compactions"),
-        "publish": (EventSink, "compactions"),
-    }
-    lacking = [what for name, (owner, what) in needed.items() if not _has(owner, name)]
-    if not _has(AgentHook, "before_execute_tools") or not _has(AgentHook, "after_iteration"):
-        raise HOST.refusal(f"the guard would not see {' and '.join(lacking[:2])}")
-    return list(dict.fromkeys(lacking))
+    """What the guard will not see in this nanobot: a trial run of its runner, and names that it takes no part in."""
+    unseen = list(trial_run(HOST, _drive))
+    if not hasattr(AgentHook, "wants_streaming"):
+        unseen.append("whoever streams (the reason of an ended turn does not grow there)")
+    if "phase" not in ContextCompactionEvent.__annotations__:
+        unseen.append("compactions")
+    return unseen
 
 
-def _has(owner: Any, name: str) -> bool:
-    return hasattr(owner, name) or name in getattr(owner, "__annotations__", {})
+def _drive(trial: Trial) -> None:
+    from nanobot.agent.runner import AgentRunner, AgentRunSpec
+    from nanobot.agent.tools.base import Tool
+    from nanobot.agent.tools.registry import ToolRegistry
+    from nanobot.bus.queue import MessageBus
+    from nanobot.providers.base import LLMProvider, ToolCallRequest
+    from nanobot.utils.llm_runtime import LLMRuntime
+
+    class Scripted(LLMProvider):
+        def get_default_model(self) -> str:
+            return "loopguard-trial"
+
+        async def chat(self, *args: Any, **kwargs: Any) -> LLMResponse:
+            called = trial.answer()
+            if called is None:
+                return LLMResponse(content="done", finish_reason="stop")
+            call = ToolCallRequest(uuid.uuid4().hex, called, {})
+            return LLMResponse(content=None, tool_calls=[call], finish_reason="tool_calls")
+
+        async def chat_stream(self, *args: Any, **kwargs: Any) -> LLMResponse:
+            return await self.chat()
+
+    class Failing(Tool):
+        name = FAILING
+        description = "fails"
+        parameters: ClassVar[dict[str, Any]] = {"type": "object", "properties": {}}
+
+        async def execute(self, **given: Any) -> Any:
+            raise RuntimeError("a trial of loopguard")
+
+    tools = ToolRegistry()
+    tools.register(Failing())
+    provider = Scripted(api_key="none", api_base=None, provider_name="loopguard-trial")
+
+    async def process_direct(content: str, session_key: str) -> None:
+        await loop.runner.run(
+            AgentRunSpec(
+                initial_messages=[{"role": "user", "content": content}],
+                tools=tools,
+                runtime=LLMRuntime.capture(provider, "loopguard-trial", context_window_tokens=100_000),
+                max_iterations=9,
+                max_tool_result_chars=2000,
+                session_key=session_key,
+            )
+        )
+
+    loop = SimpleNamespace(
+        runner=AgentRunner(),
+        subagents=SimpleNamespace(runner=AgentRunner()),
+        process_direct=process_direct,
+        bus=MessageBus(),
+        tools=tools,
+    )
+    Adapter(trial.guard).wrap(loop)
+    asyncio.run(loop.process_direct("trial", "loopguard-trial"))
 
 
 def _tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

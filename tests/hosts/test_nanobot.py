@@ -29,7 +29,7 @@ from nanobot.agent.tools.shell import ExecTool
 from nanobot.bus import runtime_events
 from nanobot.bus.events import InboundMessage
 from nanobot.bus.queue import MessageBus
-from nanobot.providers.base import LLMProvider, LLMResponse, LLMUsage, ToolCallRequest
+from nanobot.providers.base import LLMProvider, LLMResponse, ToolCallRequest
 from offline import no_network
 from openai_server import Script, calls, served
 from releases import Releases
@@ -511,14 +511,14 @@ def test_default_settings_leave_working_turns_alone() -> None:
 class TestReleases(Releases):
     host = host
     package, older, newer, later_major = "nanobot-ai", "0.3.1", "0.99.0", "1.0.0"
-    lacking = "the end of a turn, which nanobot ignores"
+    lacking = "unknown tools"
 
     def make(self, module: ModuleType) -> object:
         return module.attach(agent_loop(ScriptedProvider([]), Bench()))
 
     def take_away(self, patch: pytest.MonkeyPatch) -> None:
-        """No usage can be made for an answer that no model gave."""
-        patch.delattr(LLMUsage, "empty_request")
+        """The registry has every tool that is asked for."""
+        patch.setattr(ToolRegistry, "has", lambda self, name: True)
 
     def ruin(self, patch: pytest.MonkeyPatch) -> None:
         """As before 0.3.5: nobody tells of user messages."""
