@@ -30,7 +30,7 @@ EVENTS: Final = (
 )
 _DELEGATES: Final = frozenset({"Agent", "Task"})
 # Not compiled here: few events need them.
-_AGENT: Final = r"\bagentId: (\w+)"
+_AGENT: Final = r"(?m)^agentId: (\w+)"  # Claude Code indents what the agent itself reports
 _TASK: Final = r"<task-id>(\w+)</task-id>"
 _EXIT_CODE: Final = r"Exit code (\d+)(?:\n|\Z)"
 _DENIED: Final = (
