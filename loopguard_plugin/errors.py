@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .answers import Blocked, Code, Deliver, Detector
 
 
+ENDED = "[loopguard] The turn was ended"  # how the message of every TurnEndingError begins
+
+
 class LoopGuardError(Exception):
     """The root of everything that this package raises on purpose."""
 

@@ -111,6 +111,12 @@ def not_notified(directory: str, error: Exception, seconds: float) -> None:
     _write("WARNING", f"{text}, and looks at the settings file every {seconds:g} seconds", event="settings")
 
 
+def untried_host(package: str, version: str, tried: str, found: str) -> None:
+    """A release of a host that no adapter was tested with, and what a look at it found."""
+    text = f"loopguard has not been tried with {package} {version} (tried: {tried}); {plain(found, _LONGEST_PROBLEM)}"
+    _write("WARNING", text, event="start")
+
+
 def _reminders(adjustments: Iterable[Adjustment], notices: Iterable[Notice]) -> None:
     for adjustment in adjustments:
         _write("WARNING", f"loopguard setting adjusted: {_adjusted(adjustment)}", 3, event="settings")

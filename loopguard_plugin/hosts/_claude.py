@@ -31,7 +31,10 @@ EVENTS: Final = (
     "PostCompact",
     "SessionEnd",
 )
+_DELEGATES: Final = frozenset({"Agent", "Task"})
 # Not compiled here: few events need them.
+_AGENT: Final = r"(?m)^agentId: (\w+)"  # Claude Code indents what the agent itself reports
+_TASK: Final = r"<task-id>(\w+)</task-id>"
 _EXIT_CODE: Final = r"Exit code (\d+)(?:\n|\Z)"
 _DENIED: Final = (
     r"(?:Permission to use .{0,200} denied|Claude requested permissions? to |This command requires approval"
@@ -43,12 +46,14 @@ class Book(Struct):
     """One run's open batch. ``started``: batch ids by call id; ``failed``: whether a failure was an interruption.
 
     Once ``MOST_CALLS`` have started and none of them has settled, the next call begins another batch.
+    ``ended``: why the turn was ended, for the agent that delegated to this one.
     """
 
     batches: int = 0
     started: dict[str, str] = field(default_factory=dict)
     blocked: list[str] = field(default_factory=list)
     failed: dict[str, bool] = field(default_factory=dict)
+    ended: str | None = None
 
 
 class Asked(Struct, frozen=True):
@@ -76,8 +81,10 @@ def respond(
     event = payload.get("hook_event_name")
     book = _book(books, run or "")
     if event == "UserPromptSubmit":
-        if not str(payload.get("prompt") or "").startswith("<task-notification>"):  # a background task, not the user
-            feed(UserMessageCommitted(session_key=session, run_id=run, message_id=_text(payload, "prompt_id")))
+        prompt = str(payload.get("prompt") or "")
+        if prompt.startswith("<task-notification>"):  # a background task, not the user
+            return _context(event, [f"The agent did not finish: {why}" for why in _ends(_TASK, prompt, books)])
+        feed(UserMessageCommitted(session_key=session, run_id=run, message_id=_text(payload, "prompt_id")))
         return {}
     if event == "PostCompact":
         if payload.get("trigger") == "auto":
@@ -90,7 +97,7 @@ def respond(
             book.failed[_text(payload, "tool_use_id") or ""] = payload.get("is_interrupt") is True
         return {}
     if event == "PostToolBatch":
-        return _settle(payload, session, run, agent, feed, book, failed)
+        return _settle(payload, session, run, agent, feed, book, failed, books)
     return {}
 
 
@@ -113,6 +120,7 @@ def _start(
     batch_id = asked.id if asked is not None else f"batch {book.batches}"
     tool = _text(payload, "tool_name") or ""
     book.started[call_id] = batch_id
+    book.ended = None
     answer, error = feed(
         ToolCallStarted(
             session_key=session,
@@ -129,6 +137,8 @@ def _start(
     if not isinstance(answer, Blocked):
         return {}
     book.blocked.append(call_id)
+    if error is not None:
+        book.ended = error.message
     denied: Output = {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
@@ -147,6 +157,7 @@ def _settle(
     feed: Feed,
     book: Book,
     failed: Set[str],
+    books: Mapping[str, Book],
 ) -> Output:
     notes: list[str] = []
     ended: TurnEndingError | None = None
@@ -154,6 +165,10 @@ def _settle(
     for call in payload.get("tool_calls") or ():
         call_id = _text(call, "tool_use_id") or ""
         tool = _text(call, "tool_name") or ""
+        outcome = _outcome(call_id, tool, call.get("tool_response"), book, failed)
+        if tool in _DELEGATES and (why := _ends(_AGENT, _said(call.get("tool_response")), books)):
+            outcome = {"status": Status.ERROR, "error": why[0]}
+            notes.append(f"{tool} ({call_id}): the agent did not finish: {why[0]}")
         answer, error = feed(
             ToolCallSettled(
                 session_key=session,
@@ -163,16 +178,36 @@ def _settle(
                 tool=tool,
                 args=_args(tool, call.get("tool_input")),
                 batch_id=book.started.get(call_id, fallback),
-                **_outcome(call_id, tool, call.get("tool_response"), book, failed),
+                **outcome,
             )
         )
         ended = ended or error
         if isinstance(answer, Deliver) and answer.note is not None:
             notes.append(f"{tool} ({call_id}): {answer.note}")
     _close(book)
-    if not notes or ended is not None:
+    if ended is not None:
+        book.ended = ended.message
         return _ended(ended)
-    return {"hookSpecificOutput": {"hookEventName": "PostToolBatch", "additionalContext": "\n\n".join(notes)}}
+    return _context("PostToolBatch", notes)
+
+
+def _ends(pattern: str, text: str, books: Mapping[str, Book]) -> list[str]:
+    """Why the turns of the agents that a text names were ended, as far as they were."""
+    found = (books.get(agent) for agent in re.findall(pattern, text))
+    return [book.ended for book in found if book is not None and book.ended is not None]
+
+
+def _said(response: object) -> str:
+    """The text of a tool's response: a string, or text blocks."""
+    if isinstance(response, list):
+        return "\n".join(str(block.get("text")) for block in response if isinstance(block, dict))
+    return response if isinstance(response, str) else ""
+
+
+def _context(event: str, texts: list[str]) -> Output:
+    if not texts:
+        return {}
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": "\n\n".join(texts)}}
 
 
 def _outcome(call_id: str, tool: str, response: object, book: Book, failed: Set[str]) -> dict[str, Any]:

@@ -27,6 +27,13 @@ class Call(NamedTuple):
     args: object
 
 
+class Failed(NamedTuple):
+    """What became of a call that failed; ``error`` is the exception's text where one is known."""
+
+    status: Status
+    error: str | None = None
+
+
 class Run:
     """One run between hooks. ``waiting``: places of calls of the batch that have not settled."""
 
@@ -40,7 +47,7 @@ class Run:
         self.calls: Sequence[Call] = ()
         self.started = Started(())
         self.waiting: set[int] = set()
-        self.failures: dict[str, Status] = {}
+        self.failures: dict[str, Failed] = {}
         self.ended: TurnEndingError | None = None
 
     def place(self, call_id: object) -> int | None:
@@ -49,22 +56,24 @@ class Run:
 
 
 class Runs:
-    """Runs by their ``Usage``: the one object that hooks and guardrails of one run have in common.
+    """Runs by what all hooks and guardrails of one run, and of no other, have in common.
 
-    A run that waited for a person's approval goes on with a copy of it. It is known again by the calls that waited.
+    That is their ``Usage`` and their table of approvals: an agent that is a tool of another shares the caller's usage,
+    but has a table of its own. A run that waited for a person's approval goes on with copies of both. It is known again
+    by the calls that waited.
     """
 
     MOST_WAITING: Final = 10_000  # calls; those that nobody ever approves are forgotten in time
 
     def __init__(self) -> None:
-        self._runs: dict[int, tuple[weakref.ref[Usage], Run]] = {}
+        self._runs: dict[int, tuple[weakref.ref[Usage], dict[int, tuple[object, Run]]]] = {}
         self._waiting: OrderedDict[str, Run] = OrderedDict()
 
     def find(self, context: RunContextWrapper[Any], call_ids: Iterable[object] = ()) -> Run | None:
         """The run of this context, or else one in which one of these calls waits."""
         known = self._runs.get(id(context.usage))
-        if known is not None and known[0]() is context.usage:
-            return known[1]
+        if known is not None and known[0]() is context.usage and (own := known[1].get(id(_own(context)))) is not None:
+            return own[1]
         run = next((self._waiting[one] for one in call_ids if isinstance(one, str) and one in self._waiting), None)
         return self._bind(context, run) if run is not None else None
 
@@ -88,12 +97,20 @@ class Runs:
 
     def _bind(self, context: RunContextWrapper[Any], run: Run) -> Run:
         key = id(context.usage)
-        self._runs[key] = weakref.ref(context.usage, functools.partial(self._forget, key)), run
+        known = self._runs.get(key)
+        if known is None or known[0]() is not context.usage:
+            known = self._runs[key] = weakref.ref(context.usage, functools.partial(self._forget, key)), {}
+        own = _own(context)
+        known[1][id(own)] = own, run  # kept beside the run, so that no other table gets its address
         return run
 
     def _forget(self, key: int, gone: weakref.ref[Usage]) -> None:
         if key in self._runs and self._runs[key][0] is gone:
             del self._runs[key]
+
+
+def _own(context: RunContextWrapper[Any]) -> object:
+    return getattr(context, "_approvals", None)
 
 
 RUNS: Final = Runs()

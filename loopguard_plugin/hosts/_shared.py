@@ -7,11 +7,9 @@ Hosts have moments (after the model answered, before it is asked again); adapter
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import inspect
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +19,7 @@ from .. import logs
 from ..answers import PROCEED, Answer, Blocked, Deliver, Proceed
 from ..composition import plain_answer
 from ..core.notes import append_note
-from ..errors import TurnEndingError
+from ..errors import ENDED, TurnEndingError
 from ..events import (
     BatchCall,
     CompactionRetry,
@@ -41,63 +39,18 @@ __all__ = [
     "Config",
     "Settled",
     "Started",
-    "UnsupportedHostError",
     "append_note",
     "arguments",
     "build_guard",
     "fail_open",
     "log_to",
     "report_failure",
-    "require",
     "result_text",
 ]
 
 Config: TypeAlias = LoopGuard | Settings | str | os.PathLike[str] | Mapping[str, object] | None
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class UnsupportedHostError(ImportError):
-    """The installed host is of a version that this adapter was not tested with."""
-
-
-def require(package: str, supported: str, extra: str) -> str:
-    """The installed version of ``package``.
-
-    ``supported`` is a range such as ``">=0.19,<0.20"``. Raises ImportError, naming the extra, where the package is
-    absent, and :class:`UnsupportedHostError`, naming the range, for a version outside of it.
-    """
-    try:
-        version = importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        raise ImportError(
-            f'{package} is not installed; it comes with: pip install "loopguard-plugin[{extra}]"', name=package
-        ) from None
-    if not _within(version, supported):
-        raise UnsupportedHostError(
-            f"loopguard supports {package} {supported}, found {version}; "
-            f'pip install "loopguard-plugin[{extra}]" brings a version that fits',
-            name=package,
-        )
-    return version
-
-
-def _within(version: str, supported: str) -> bool:
-    """Only ``>=`` and ``<`` are understood: the two that a tested range needs."""
-    have = _release(version)
-    for clause in supported.split(","):
-        operator, bound = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", clause).groups()  # type: ignore[union-attr]  # ours
-        if (have < _release(bound)) == (operator == ">="):
-            return False
-    return True
-
-
-def _release(version: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    parts = [int(part) for part in found.group().split(".")] if found else [0]
-    while len(parts) > 1 and parts[-1] == 0:
-        parts.pop()
-    return tuple(parts)
 
 
 def build_guard(config: Config = None) -> LoopGuard:
@@ -206,7 +159,13 @@ class Calls:
         index: int | None = None,
         deliverable: bool = True,
     ) -> Settled:
-        """A call ended. ``args`` count only for a call whose start was never seen."""
+        """A call ended. ``args`` count only for a call whose start was never seen.
+
+        A result that is the last word of an agent whose turn was ended, of one to which this call delegated, is a
+        failure, however the host takes it: the third identical delegation ends the turn here.
+        """
+        if status in (None, Status.OK) and error is None and _is_end(result):
+            status, error, result = Status.ERROR, result, None
         event = ToolCallSettled(
             session_key=session,
             run_id=run,
@@ -251,6 +210,15 @@ class Calls:
         except Exception as error:  # EventError too: an id that the host made up must not stop it
             report_failure(error, event)
             return plain_answer(event), None
+
+
+def _is_end(result: object) -> bool:
+    """Whether a result begins as the message of a turn that a guard ended."""
+    if isinstance(result, Mapping):
+        result = result.get("content")
+    if isinstance(result, (list, tuple)):
+        result = result[0].get("text") if result and isinstance(result[0], Mapping) else None
+    return isinstance(result, str) and result.lstrip().startswith(ENDED)
 
 
 def arguments(text: object) -> object:

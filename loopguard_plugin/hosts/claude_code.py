@@ -27,8 +27,10 @@ What this host cannot do:
   one: those that were allowed before the first refusal run on, and parallel ones count in the order of starting.
 - The note comes beside the results of its response, naming the call; Claude Code lets no hook write into a result of
   another shape. Unknown tools and invalid arguments are known only then, too.
-- The end of a turn is shown as the hook's message. ``claude -p`` with text output shows nothing of it;
-  ``--output-format stream-json`` has it as a system message, and ``terminal_reason`` is ``hook_stopped``.
+- The end of a turn is shown as the hook's message. ``claude -p`` with text output shows nothing of it and exits 0;
+  ``--output-format stream-json`` has it as a system message, and ``terminal_reason`` is ``hook_stopped`` (README).
+- An agent that delegated to one whose turn was ended reads why beside the result. That is a failure of its call where
+  it waited; a background agent's call has long settled when the notification brings the reason.
 - Denials by permission rules reach no hook: they are told by the transcript's mark of an error, else by their wording.
 - Lines of the log go to Claude Code's debug log (``claude --debug``).
 """
@@ -36,20 +38,33 @@ What this host cannot do:
 from __future__ import annotations
 
 import asyncio
+import mmap
 import time
+from pathlib import Path
 from typing import Any, Final
 
 from ._claude import EVENTS, Book, Output, respond
 from ._claude_transcript import PATIENCE, PAUSE, look
-from ._shared import Calls, Config, fail_open, require
+from ._shared import Calls, Config, fail_open
+from ._versions import require
 
 __all__ = ["Adapter", "attach"]
 
-VERSION = require("claude-agent-sdk", ">=0.2.100,<0.3", "claude-code")
+HOST: Final = require("claude-agent-sdk", tried=">=0.2.100,<0.3", below="1", extra="claude-code")
 
-from claude_agent_sdk import ClaudeAgentOptions, HookMatcher  # noqa: E402  # the error above names the extra
+with HOST.names():
+    import claude_agent_sdk
+    from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 
 MOST_SESSIONS: Final = 4096
+SEEN_BY: Final = {
+    "PreToolUse": "the calls of a response",
+    "PostToolUseFailure": "failures of tools",
+    "PostToolBatch": "results of tools",
+    "UserPromptSubmit": "user messages",
+    "PostCompact": "compactions",
+    "SessionEnd": "that a session is over",
+}
 
 
 def attach(target: ClaudeAgentOptions, config: Config | Adapter = None) -> Adapter:
@@ -69,6 +84,7 @@ class Adapter:
     """The callbacks, all one: what happened stands in their input."""
 
     def __init__(self, config: Config = None) -> None:
+        HOST.check(_look)
         self.calls = Calls(config)
         self._books: dict[str, dict[str, Book]] = {}
 
@@ -96,3 +112,10 @@ class Adapter:
             await asyncio.sleep(PAUSE)
             seen = look(payload, session)
         return respond(payload, self.calls.feed, books, seen.asked, seen.failed)
+
+
+def _look() -> list[str]:
+    """What the guard will not see, by the names of events in the Claude Code that this SDK brings."""
+    program = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+    with program.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return [what for event, what in SEEN_BY.items() if content.find(event.encode()) < 0]

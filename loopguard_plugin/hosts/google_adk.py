@@ -1,4 +1,4 @@
-"""loopguard in Google's Agent Development Kit (google-adk 2.13), as a plugin of the runner.
+"""loopguard in Google's Agent Development Kit (google-adk 2.10 to 2.13), as a plugin of the runner.
 
     >>> import asyncio
     >>> from google.adk.agents import LlmAgent
@@ -45,28 +45,30 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..answers import Blocked
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, fail_open, log_to, require, result_text
+from ._shared import Calls, Config, Started, append_note, fail_open, log_to, result_text
+from ._versions import FAILING, Trial, require, trial_run
 
-SUPPORTED: Final = ">=2.13,<2.14"
 LOGGER: Final = "google_adk.loopguard"
+HOST: Final = require("google-adk", tried=">=2.10,<2.14", below="3", extra="google-adk")
 
-require("google-adk", SUPPORTED, "google-adk")
-
-from google.adk.apps import App  # noqa: E402  # the version is checked first
-from google.adk.events import Event  # noqa: E402
-from google.adk.models.llm_response import LlmResponse  # noqa: E402
-from google.adk.plugins.base_plugin import BasePlugin  # noqa: E402
-from google.adk.runners import Runner  # noqa: E402
-from google.genai import types  # noqa: E402
+with HOST.names():
+    from google.adk.apps import App
+    from google.adk.events import Event
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.runners import Runner
+    from google.genai import types
 
 __all__ = ["Adapter", "attach"]
 
@@ -113,6 +115,7 @@ class Adapter(BasePlugin):
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         super().__init__(name="loopguard")
         log_to(LOGGER)
+        HOST.check(functools.partial(trial_run, HOST, _drive))
         self.calls = Calls(config)
         self._agent = agent
         self._most = self.calls.guard.settings.max_runs
@@ -262,6 +265,36 @@ def _outcome(tool: str, response: dict[str, Any]) -> tuple[Status | None, object
         result = response["result"]
         return None, result_text(result) if isinstance(result, str) else result
     return None, response
+
+
+def _drive(trial: Trial) -> None:
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm
+    from google.adk.runners import InMemoryRunner
+    from google.adk.tools import FunctionTool
+
+    class Scripted(BaseLlm):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[LlmResponse]:
+            called = trial.answer()
+            part = types.Part(text="done")
+            if called is not None:
+                part = types.Part.from_function_call(name=called, args={})
+            yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+    def fail() -> dict[str, str]:
+        return {"error": "a trial of loopguard"}
+
+    fail.__name__ = FAILING
+    agent = LlmAgent(name="loopguard_trial", model=Scripted(model="trial"), tools=[FunctionTool(fail)])
+    runner = InMemoryRunner(agent, app_name="loopguard_trial", plugins=[Adapter(trial.guard)])
+    message = types.Content(role="user", parts=[types.Part(text="trial")])
+
+    async def run() -> None:
+        await runner.session_service.create_session(app_name="loopguard_trial", user_id="u", session_id="s")
+        async for _ in runner.run_async(user_id="u", session_id="s", new_message=message):
+            pass
+
+    asyncio.run(run())
 
 
 def attach(target: Runner | App, config: Config = None, *, agent: str | None = None) -> Adapter:

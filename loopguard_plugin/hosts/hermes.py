@@ -31,6 +31,8 @@ What this host cannot do:
   words. While streaming, hermes takes broken JSON for a cut answer, asks anew by itself and gives up after five.
 - Exceptions in a hook are swallowed by hermes: the turn is ended at the next model request, not in the middle.
 - A result larger than hermes' output budget is cut by hermes, the note with it.
+- A delegation in the background answers at once, and its outcome comes back as a message: that a sub-agent's turn was
+  ended is a failure of ``delegate_task`` only where hermes waits for it.
 - Tools that a script of ``execute_code`` calls are not the model's calls; they are not judged.
 - ``codex_app_server`` runs its own loop and has no hooks: nothing is judged there.
 - Only a compaction after an overflow error counts; one that hermes makes ahead of time does not.
@@ -40,30 +42,46 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Final, Protocol, cast
 
-from .. import logs
 from ..answers import Deliver
+from ..errors import SettingsError
 from ..events import MessageKind, Status
-from ._shared import Calls, Config, arguments, fail_open, report_failure, require
+from ..transcripts.hermes_results import STEERED, outcome
+from ._shared import (
+    Calls,
+    Config,
+    append_note,
+    arguments,
+    fail_open,
+    log_to,
+    report_failure,
+    result_text,
+)
+from ._versions import UnsupportedHostError, require, within
 
 __all__ = ["Adapter", "attach", "register"]
 
-VERSION = require("hermes-agent", ">=0.19,<0.20", "hermes")
+# Refused in register() and not here, where hermes would fail to import the module and nobody would be told.
+HOST: Final = require("hermes-agent", tried=">=0.19,<0.20", below="1", extra="hermes", refuse_later=True)
 
 LOGGER: Final = "hermes_plugins.loopguard"  # only hermes_plugins* of what is not hermes' own reaches gateway.log
-HOOKS: Final = (
-    "pre_llm_call",
-    "pre_api_request",
-    "post_api_request",
-    "api_request_error",
-    "pre_tool_call",
-    "post_tool_call",
-    "on_session_end",
-)
-MIDDLEWARE: Final = ("tool_execution", "llm_execution")
+HOOKS: Final = {  # and what is not seen without them
+    "pre_llm_call": "user messages",
+    "pre_api_request": "unknown tools, arguments that are no JSON object, steering messages",
+    "post_api_request": "the calls of a response",
+    "api_request_error": "compactions after an overflow",
+    "pre_tool_call": "refused calls, which run all the same",
+    "post_tool_call": "calls that another policy refused",
+    "on_session_end": "that a turn is over",
+}
+MIDDLEWARE: Final = {
+    "tool_execution": "results of tools",
+    "llm_execution": "the end of a turn, which hermes ignores",
+}
 MOST_TURNS: Final = 4096
 OVERFLOWS: Final = frozenset({"context_overflow", "payload_too_large", "long_context_tier"})
 
@@ -76,18 +94,66 @@ class Context(Protocol):
 
 
 def register(ctx: Context) -> None:
-    """The entry point: hermes calls it when the plugin is enabled. Raises SettingsError for a wrong config.yaml."""
-    attach(ctx, _host_settings())
+    """The entry point: hermes calls it when the plugin is enabled.
+
+    Raises SettingsError for a wrong config.yaml, UnsupportedHostError for a hermes in which nothing would be seen. Then
+    the plugin is off, whatever ``hermes plugins list`` reads in the configuration, and each session's first answer says
+    so.
+    """
+    try:
+        attach(ctx, _host_settings())
+    except (SettingsError, UnsupportedHostError) as error:
+        ctx.register_hook("transform_llm_output", _Off(str(error)).transform_llm_output)
+        raise
+
+
+class _Off:
+    """Tells the user of each session, with its first answer, that nothing is guarded."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+        self._told: OrderedDict[str, None] = OrderedDict()
+
+    @fail_open()
+    def transform_llm_output(
+        self, *, response_text: str = "", session_id: str = "", platform: str = "", **_: object
+    ) -> str | None:
+        """hermes is about to give an answer to the user."""
+        if platform == "subagent" or session_id in self._told:
+            return None
+        self._told[session_id] = None
+        while len(self._told) > MOST_TURNS:
+            self._told.popitem(last=False)
+        return f"[loopguard] loopguard is off: {self._why}\n\n{response_text}"
 
 
 def attach(target: object, config: Config = None) -> Adapter:
     """Put loopguard into hermes. ``target``: a plugin's context, or the plugin manager itself."""
     ctx = cast("Context", target if hasattr(target, "register_hook") else _context(target))
-    logs.forward_to_stdlib(LOGGER)
-    logs.leave_stderr()
+    log_to(LOGGER)
+    HOST.check(_look)
     adapter = Adapter(config, agent=_profile(ctx))
     adapter.register(ctx)
     return adapter
+
+
+def _look() -> list[str]:
+    """What the guard will not see in this hermes, by the names that it lacks. Without a model there is no trial run."""
+    with HOST.names():
+        from hermes_cli.middleware import VALID_MIDDLEWARE
+        from hermes_cli.plugins import VALID_HOOKS
+    for needed, there in (("post_api_request", VALID_HOOKS), ("tool_execution", VALID_MIDDLEWARE)):
+        if needed not in there:
+            raise HOST.refusal(f"it has no {needed}, through which calls and their results are seen")
+    missing = [what for name, what in HOOKS.items() if name not in VALID_HOOKS]
+    missing += [what for name, what in MIDDLEWARE.items() if name not in VALID_MIDDLEWARE]
+    try:
+        from agent.prompt_builder import STEER_MARKER_OPEN  # noqa: F401  # there or not
+    except (ImportError, AttributeError):
+        missing.append("steering messages in a result")
+    if within(HOST.version, "<0.19"):  # as its tests show, which no name does
+        missing.append("unknown tools beside other calls, arguments that are JSON but no object")
+    return missing
 
 
 def _profile(ctx: object) -> str | None:
@@ -313,10 +379,10 @@ class Adapter:
         self._settle(turn, call, error=error)
 
     def _delivered(self, turn: _Turn, call: _Call, result: object) -> object:
-        decoded = _object(result)
-        deliver = self._settle(turn, call, result=result if decoded is None else decoded)
+        status, compared = outcome(call.tool, result)
+        deliver = self._settle(turn, call, result=compared, status=status)
         if deliver is not None and deliver.note is not None:
-            result = deliver.result if decoded is None else json.dumps(deliver.result, ensure_ascii=False)
+            result = _noted(result, deliver.note)
         if isinstance(result, str):
             call.markers = result.count(_marker())
         return result
@@ -346,9 +412,8 @@ class Adapter:
         texts = dict(answers)
         for call in turn.calls:
             if not call.settled:
-                text = texts.get(call.id, "").split(_marker())[0].rstrip()
-                status, error = _fate(call, text)
-                self._settle(turn, call, status=status, error=error, result=text if error is None else None)
+                status, error, result = _fate(call, texts.get(call.id, "").split(_marker())[0].rstrip())
+                self._settle(turn, call, status=status, error=error, result=result)
 
     def _steered(self, turn: _Turn, answers: tuple[tuple[str, str], ...]) -> bool:
         """Whether the user wrote something into a tool result since the last request."""
@@ -384,36 +449,33 @@ def _answers(history: Any) -> tuple[tuple[str, str], ...]:
     return tuple(reversed(found))
 
 
-def _fate(call: _Call, text: str) -> tuple[Status | None, object]:
-    """What became of a call that reached no hook: its status, and the error that is compared."""
+def _fate(call: _Call, text: str) -> tuple[Status | None, object, object]:
+    """What became of a call that reached no hook: its status, and the error or the result that is compared."""
     if call.reason is not None:
-        return Status.BLOCKED, None
+        return Status.BLOCKED, None, None
     if call.bad_arguments:
-        return Status.REJECTED, "the arguments are not a JSON object"
+        return Status.REJECTED, "the arguments are not a JSON object", None
     if text.startswith((f"Tool '{call.tool}' does not exist", "Tool call rejected: the tool name was empty")):
-        return Status.UNKNOWN_TOOL, text.split(". ")[0]  # the rest lists every tool that there is
+        return Status.UNKNOWN_TOOL, text.split(". ")[0], None  # the rest lists every tool that there is
     if not text or text.startswith(("Skipped: ", "[Tool execution cancelled", "[Tool execution skipped")):
-        return Status.SKIPPED, None
-    decoded = _object(text)
-    if decoded is not None and decoded.get("error"):
-        return Status.ERROR, decoded
-    return None, None
+        return Status.SKIPPED, None, None
+    status, compared = outcome(call.tool, text)
+    return status, None, compared
 
 
-def _object(text: object) -> dict[str, object] | None:
-    """A result that is the text of a JSON object, decoded: hermes tells errors by that."""
-    if not isinstance(text, str) or not text.startswith("{"):
-        return None
-    try:
-        decoded = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return decoded if isinstance(decoded, dict) else None
+def _noted(result: object, note: str) -> object:
+    """The result with the note. One that is the text of a JSON object stays one: hermes tells errors by that."""
+    decoded = result_text(result) if isinstance(result, str) else None
+    if isinstance(decoded, dict):
+        return json.dumps(append_note(decoded, note), ensure_ascii=False)
+    return append_note(result, note)
 
 
 def _marker() -> str:
-    from agent.prompt_builder import STEER_MARKER_OPEN
-
+    try:
+        from agent.prompt_builder import STEER_MARKER_OPEN
+    except (ImportError, AttributeError):
+        return STEERED.strip()
     return str(STEER_MARKER_OPEN)
 
 

@@ -1,4 +1,4 @@
-"""loopguard in LangChain agents (``create_agent``, langchain 1.5), sync and async, with checkpointers.
+"""loopguard in LangChain agents (``create_agent``, langchain 1.4.10 to 1.5), sync and async, with checkpointers.
 
     >>> from langchain.agents import create_agent
     >>> from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
@@ -44,6 +44,7 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import uuid
@@ -53,24 +54,24 @@ from typing import Annotated, Any, Final, NotRequired, Required, TypedDict
 
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, fail_open, log_to, require
+from ._shared import Calls, Config, Started, fail_open, log_to
+from ._versions import FAILING, Trial, require, trial_run
 
-SUPPORTED: Final = ">=1.5,<1.6"
 LOGGER: Final = "langchain.loopguard"
+HOST: Final = require("langchain", tried=">=1.4.10,<1.6", below="2", extra="langchain")
 
-require("langchain", SUPPORTED, "langchain")
+with HOST.names():
+    from langchain.agents.middleware.types import (
+        AgentMiddleware,
+        PrivateStateAttr,
+        hook_config,
+    )
+    from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+    from langgraph.config import get_config
+    from langgraph.graph.message import add_messages
+    from langgraph.runtime import Runtime
 
-from langchain.agents.middleware.types import (  # noqa: E402  # the version is checked first
-    AgentMiddleware,
-    PrivateStateAttr,
-    hook_config,
-)
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage  # noqa: E402
-from langgraph.config import get_config  # noqa: E402
-from langgraph.graph.message import add_messages  # noqa: E402
-from langgraph.runtime import Runtime  # noqa: E402
-
-from . import _langchain_messages as wire  # noqa: E402
+    from . import _langchain_messages as wire
 
 __all__ = ["Adapter", "attach"]
 
@@ -109,6 +110,7 @@ class Adapter(AgentMiddleware[Any, Any, Any]):
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         super().__init__()
         log_to(LOGGER)
+        HOST.check(functools.partial(trial_run, HOST, _drive))
         self.calls = Calls(config)
         self._agent = agent
         self._known = KnownRuns(self.calls.guard.settings.max_runs, self.calls.guard.settings.idle_minutes * 60)
@@ -276,6 +278,33 @@ def _agent_name() -> str | None:
 
 def _update(messages: list[AnyMessage], armed: Update) -> Update | None:
     return {**({"messages": messages} if messages else {}), **armed} or None
+
+
+def _drive(trial: Trial) -> None:
+    from langchain.agents import create_agent
+    from langchain_core.language_models.chat_models import BaseChatModel
+    from langchain_core.outputs import ChatGeneration, ChatResult
+    from langchain_core.tools import StructuredTool, ToolException
+
+    class Scripted(BaseChatModel):
+        @property
+        def _llm_type(self) -> str:
+            return "loopguard-trial"
+
+        def bind_tools(self, tools: object, **kwargs: object) -> Scripted:
+            return self
+
+        def _generate(self, *args: object, **kwargs: object) -> ChatResult:
+            called = trial.answer()
+            calls: Any = [] if called is None else [{"name": called, "args": {}, "id": uuid.uuid4().hex}]
+            return ChatResult(generations=[ChatGeneration(message=AIMessage(content="", tool_calls=calls))])
+
+    def fail() -> str:
+        raise ToolException("a trial of loopguard")
+
+    failing = StructuredTool.from_function(fail, name=FAILING, description="fails", handle_tool_error=True)
+    agent: Any = create_agent(Scripted(), [failing], middleware=[Adapter(trial.guard)])
+    agent.invoke({"messages": [("user", "trial")]})
 
 
 def attach(target: list[AgentMiddleware[Any, Any, Any]], config: Config = None, *, agent: str | None = None) -> Adapter:

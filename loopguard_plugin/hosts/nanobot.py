@@ -33,6 +33,7 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import sys
@@ -41,19 +42,23 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, ClassVar, Final
 
 from ..answers import Blocked
 from ..events import Status
-from ._shared import Calls, Config, UnsupportedHostError, append_note, fail_open, require
+from ..transcripts.nanobot_results import outcome
+from ._shared import Calls, Config, append_note, fail_open
+from ._versions import FAILING, Trial, require, trial_run
 
-VERSION = require("nanobot-ai", ">=0.3.5,<0.4", "nanobot")
+HOST: Final = require("nanobot-ai", tried=">=0.3.5,<0.4", below="1", extra="nanobot")
 
-from nanobot.agent.hook import AgentHook, CompositeHook  # noqa: E402  # the error above names the extra
-from nanobot.agent.tools.base import ToolResult  # noqa: E402
-from nanobot.bus.runtime_events import UserInputAccepted  # noqa: E402
-from nanobot.events import ContextCompactionEvent, EventSink  # noqa: E402
-from nanobot.providers.base import LLMResponse, LLMUsage  # noqa: E402
+with HOST.names():
+    from nanobot.agent.hook import AgentHook, CompositeHook
+    from nanobot.agent.tools.base import ToolResult
+    from nanobot.bus.runtime_events import UserInputAccepted
+    from nanobot.events import ContextCompactionEvent, EventSink
+    from nanobot.providers.base import LLMResponse, LLMUsage
 
 __all__ = ["Adapter", "attach", "main"]
 
@@ -80,15 +85,12 @@ class Adapter:
 
     def wrap(self, loop: Any) -> None:
         """Raises UnsupportedHostError where the loop lacks what loopguard holds on to."""
-        try:
+        with HOST.names():
             runners = [(loop.runner, True), (loop.subagents.runner, False)]
             for runner, _ in runners:
                 runner._request_model  # noqa: B018  # must be there
-            loop.process_direct, loop.bus.subscribe  # noqa: B018
-        except AttributeError as error:
-            raise UnsupportedHostError(
-                f"loopguard does not know this build of nanobot-ai {VERSION}: {error}"
-            ) from error
+            loop.process_direct, loop.bus.subscribe, loop.tools.prepare_call  # noqa: B018
+        HOST.check(_look)
         for runner, main in runners:
             runner.run = functools.partial(self._run, runner.run, main)
             runner._request_model = functools.partial(_request_model, runner._request_model)
@@ -180,7 +182,7 @@ class _Turn:
         for at, call in enumerate(context.tool_calls):
             result, event = context.tool_results[at], context.tool_events[at]
             refused = self._answers[at][1] if at < len(self._answers) else None
-            status, error = (Status.BLOCKED, None) if refused else self._fate(call, result, event)
+            status, error, told = (Status.BLOCKED, None, None) if refused else self._fate(call, result, event)
             deliver = self.calls.settle(
                 self.session,
                 str(call.id or f"call_{at}"),
@@ -190,7 +192,7 @@ class _Turn:
                 index=at,
                 status=status,
                 error=error,
-                result=_plain(result) if error is None else None,
+                result=told,
                 args=call.arguments,
             ).answer
             if deliver.note is not None and at < len(written):
@@ -203,15 +205,19 @@ class _Turn:
         ended = self.calls.ended(self.session, self.run)
         return None if ended is None else ended.message
 
-    def _fate(self, call: Any, result: object, event: dict[str, str]) -> tuple[Status | None, object]:
+    def _fate(self, call: Any, result: object, event: dict[str, str]) -> tuple[Status | None, object, object]:
+        """How a call ended, and the error or the result that is compared."""
+        if isinstance(result, str) and (ended := outcome(call.name, result)) is not None:
+            return ended[0], None, ended[1]
         if event.get("status") != "error":
-            return None, None
+            return None, None, _plain(result)
         text = str(result)
         if event.get("detail") == DENIED:
-            return Status.DENIED, text
+            return Status.DENIED, text, None
         if not self.tools.has(call.name):
-            return Status.UNKNOWN_TOOL, text
-        return Status.REJECTED if text.startswith(REJECTED[0]) or REJECTED[1] in text[:200] else Status.ERROR, text
+            return Status.UNKNOWN_TOOL, text, None
+        rejected = text.startswith(REJECTED[0]) or REJECTED[1] in text[:200]
+        return (Status.REJECTED if rejected else Status.ERROR), text, None
 
 
 class _Hook(AgentHook):
@@ -286,6 +292,73 @@ def _guard_registry(tools: Any) -> None:
 
     guarded.loopguard = True  # type: ignore[attr-defined]  # a mark of our own
     tools.prepare_call = guarded
+
+
+def _look() -> list[str]:
+    """What the guard will not see in this nanobot: a trial run of its runner, and names that it takes no part in."""
+    unseen = list(trial_run(HOST, _drive))
+    if not hasattr(AgentHook, "wants_streaming"):
+        unseen.append("whoever streams (the reason of an ended turn does not grow there)")
+    if "phase" not in ContextCompactionEvent.__annotations__:
+        unseen.append("compactions")
+    return unseen
+
+
+def _drive(trial: Trial) -> None:
+    from nanobot.agent.runner import AgentRunner, AgentRunSpec
+    from nanobot.agent.tools.base import Tool
+    from nanobot.agent.tools.registry import ToolRegistry
+    from nanobot.bus.queue import MessageBus
+    from nanobot.providers.base import LLMProvider, ToolCallRequest
+    from nanobot.utils.llm_runtime import LLMRuntime
+
+    class Scripted(LLMProvider):
+        def get_default_model(self) -> str:
+            return "loopguard-trial"
+
+        async def chat(self, *args: Any, **kwargs: Any) -> LLMResponse:
+            called = trial.answer()
+            if called is None:
+                return LLMResponse(content="done", finish_reason="stop")
+            call = ToolCallRequest(uuid.uuid4().hex, called, {})
+            return LLMResponse(content=None, tool_calls=[call], finish_reason="tool_calls")
+
+        async def chat_stream(self, *args: Any, **kwargs: Any) -> LLMResponse:
+            return await self.chat()
+
+    class Failing(Tool):
+        name = FAILING
+        description = "fails"
+        parameters: ClassVar[dict[str, Any]] = {"type": "object", "properties": {}}
+
+        async def execute(self, **given: Any) -> Any:
+            raise RuntimeError("a trial of loopguard")
+
+    tools = ToolRegistry()
+    tools.register(Failing())
+    provider = Scripted(api_key="none", api_base=None, provider_name="loopguard-trial")
+
+    async def process_direct(content: str, session_key: str) -> None:
+        await loop.runner.run(
+            AgentRunSpec(
+                initial_messages=[{"role": "user", "content": content}],
+                tools=tools,
+                runtime=LLMRuntime.capture(provider, "loopguard-trial", context_window_tokens=100_000),
+                max_iterations=9,
+                max_tool_result_chars=2000,
+                session_key=session_key,
+            )
+        )
+
+    loop = SimpleNamespace(
+        runner=AgentRunner(),
+        subagents=SimpleNamespace(runner=AgentRunner()),
+        process_direct=process_direct,
+        bus=MessageBus(),
+        tools=tools,
+    )
+    Adapter(trial.guard).wrap(loop)
+    asyncio.run(loop.process_direct("trial", "loopguard-trial"))
 
 
 def _tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,47 +32,49 @@ What this host cannot do:
   and handoffs are counted, but get no note, and a refused batch does not keep them from running; going on ends the run
   all the same, before any tool of that batch runs.
 - An unknown tool ends the run in this SDK, unless ``RunConfig(tool_not_found_behavior="return_error_to_model")``.
-- A tool's failure reaches the guard as text. It is known by the SDK's own words, and through the tool's
-  ``failure_error_function``; with a ``tool_error_formatter`` of your own, run with ``adapter.run_config(yours)``.
+- Failures of function tools are compared and shown as the exception says them, whatever the model is told. Of unknown
+  tools and refused approvals only the SDK's own words are known; with a ``tool_error_formatter`` of your own for these,
+  run with ``adapter.run_config(yours)``.
 - Notes are appended to results that are text, or that the SDK would make text of; images and files stay as they are.
 - Only compaction by the model's provider is seen (an output item of that type), not what a session does.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from ..answers import Blocked, Code, Detector
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, fail_open, log_to, require, result_text
+from ._shared import Calls, Config, Started, append_note, fail_open, log_to, result_text
+from ._versions import FAILING, Trial, require, trial_run
 
-SUPPORTED: Final = ">=0.24,<0.25"
 LOGGER: Final = "openai.agents.loopguard"
+HOST: Final = require("openai-agents", tried=">=0.24,<0.25", below="1", extra="openai-agents")
 
-require("openai-agents", SUPPORTED, "openai-agents")
+with HOST.names():
+    from agents import (
+        Agent,
+        AgentHooks,
+        FunctionTool,
+        RunConfig,
+        RunContextWrapper,
+        RunHooks,
+        ToolGuardrailFunctionOutput,
+        ToolInputGuardrail,
+        ToolInputGuardrailData,
+        ToolOutputGuardrail,
+        ToolOutputGuardrailData,
+    )
+    from agents.exceptions import AgentsException
+    from agents.tool import set_function_tool_failure_error_function
 
-from agents import (  # noqa: E402  # the version is checked first
-    Agent,
-    AgentHooks,
-    FunctionTool,
-    RunConfig,
-    RunContextWrapper,
-    RunHooks,
-    ToolGuardrailFunctionOutput,
-    ToolInputGuardrail,
-    ToolInputGuardrailData,
-    ToolOutputGuardrail,
-    ToolOutputGuardrailData,
-)
-from agents.exceptions import AgentsException  # noqa: E402
-from agents.tool import set_function_tool_failure_error_function  # noqa: E402
-
-from ._openai_runs import RUNS, Run, calls_of, failure, field, is_output, textual  # noqa: E402
+    from ._openai_runs import RUNS, Failed, Run, calls_of, failure, field, is_output, textual
 
 __all__ = ["Adapter", "TurnEnded", "attach"]
 
@@ -100,6 +102,7 @@ class Adapter(RunHooks[Any]):
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         log_to(LOGGER)
+        HOST.check(functools.partial(trial_run, HOST, _drive))
         self.calls = Calls(config)
         self._agent = agent
 
@@ -170,10 +173,13 @@ class Adapter(RunHooks[Any]):
     ) -> str | None:
         """Settle one call; returns the note, where there is one."""
         call = run.calls[place]
-        status = run.failures.get(call.call_id) or failure(call.tool, output)
+        failed = run.failures.get(call.call_id)
+        status = failed.status if failed is not None else failure(call.tool, output)
         run.waiting.discard(place)
         RUNS.settled(call.call_id)
         told = result_text(output) if isinstance(output, str) and status is None else output
+        if failed is not None and failed.error is not None:
+            told = failed.error  # what happened, not the words for the model, which may always be the same
         answer, ended = self.calls.settle(
             run.session,
             call.call_id,
@@ -244,7 +250,7 @@ def _before_tool(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
     answer = run.started.answers[place]
     if not isinstance(answer, Blocked):
         return ALLOW()
-    run.failures[call_id] = Status.BLOCKED
+    run.failures[call_id] = Failed(Status.BLOCKED)
     run.adapter.settle(run, place, answer.reason, data.agent)
     return ToolGuardrailFunctionOutput.reject_content(answer.reason)
 
@@ -276,6 +282,23 @@ def _protect(agent: Agent[Any]) -> None:
             own = getattr(tool, "_failure_error_function", None)
             if own is not None:
                 set_function_tool_failure_error_function(tool, _flagging(own))
+            inner = getattr(tool.on_invoke_tool, "_invoke_tool_impl", None)
+            if inner is not None:
+                tool.on_invoke_tool._invoke_tool_impl = _hearing(inner)
+
+
+def _hearing(inner: Callable[[Any, str], Awaitable[Any]]) -> Callable[[Any, str], Awaitable[Any]]:
+    """A tool's function, before the SDK makes one fixed sentence of whatever it raises."""
+
+    @functools.wraps(inner)
+    async def hearing(context: Any, given: str) -> Any:
+        try:
+            return await inner(context, given)
+        except Exception as error:
+            _flag(context, getattr(context, "tool_call_id", None), Status.ERROR, error)
+            raise
+
+    return hearing
 
 
 def _flagging(own: Callable[[Any, Exception], Any]) -> Callable[[Any, Exception], Any]:
@@ -283,7 +306,7 @@ def _flagging(own: Callable[[Any, Exception], Any]) -> Callable[[Any, Exception]
 
     @functools.wraps(own)
     def flagging(context: Any, error: Exception) -> Any:
-        _flag(context, getattr(context, "tool_call_id", None), Status.ERROR)
+        _flag(context, getattr(context, "tool_call_id", None), Status.ERROR, error)
         return own(context, error)
 
     return flagging
@@ -294,17 +317,53 @@ def _telling(own: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     kinds = {"tool_not_found": Status.UNKNOWN_TOOL, "approval_rejected": Status.DENIED}
 
     def telling(args: Any) -> Any:
-        _flag(args.run_context, args.call_id, kinds.get(args.kind, Status.ERROR))
+        _flag(args.run_context, args.call_id, kinds.get(args.kind, Status.ERROR), getattr(args, "error", None))
         return own(args) if own is not None else None
 
     return telling
 
 
 @fail_open()
-def _flag(context: RunContextWrapper[Any], call_id: str | None, status: Status) -> None:
+def _flag(
+    context: RunContextWrapper[Any], call_id: str | None, status: Status, error: BaseException | None = None
+) -> None:
     run = RUNS.find(context)
     if run is not None and call_id is not None:
-        run.failures[call_id] = status
+        run.failures[call_id] = Failed(status, None if error is None else str(error) or type(error).__name__)
+
+
+def _drive(trial: Trial) -> None:
+    from agents import Model, ModelResponse, Runner, Usage, function_tool
+    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+    class Scripted(Model):
+        async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+            called, item_id = trial.answer(), uuid.uuid4().hex
+            said: Any = ResponseOutputMessage(
+                id=item_id,
+                content=[ResponseOutputText(annotations=[], text="done", type="output_text")],
+                role="assistant",
+                status="completed",
+                type="message",
+            )
+            if called is not None:
+                said = ResponseFunctionToolCall(arguments="{}", call_id=item_id, name=called, type="function_call")
+            return ModelResponse(output=[said], usage=Usage(), response_id=None)
+
+        def stream_response(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+    @function_tool(name_override=FAILING)
+    def fail() -> str:
+        raise RuntimeError("a trial of loopguard")
+
+    options: dict[str, Any] = {"tracing_disabled": True}
+    if any(one.name == "tool_not_found_behavior" for one in dataclasses.fields(RunConfig)):
+        options["tool_not_found_behavior"] = "return_error_to_model"
+    else:
+        trial.skip_unknown()
+    agent: Agent[Any] = Agent(name="loopguard-trial", model=Scripted(), tools=[fail])
+    asyncio.run(Runner.run(agent, "trial", hooks=Adapter(trial.guard), run_config=RunConfig(**options)))
 
 
 def attach(target: Agent[Any], config: Config = None, *, agent: str | None = None) -> Adapter:

@@ -1,4 +1,4 @@
-"""loopguard in Pydantic AI (pydantic-ai-slim 2.68), as a capability.
+"""loopguard in Pydantic AI (pydantic-ai-slim 2.64 to 2.68), as a capability.
 
     >>> from pydantic_ai import Agent
     >>> from pydantic_ai.messages import ModelResponse, ToolCallPart
@@ -20,7 +20,8 @@
 A session is a conversation (``conversation_id``), a run is one ``agent.run`` with a prompt; one without a prompt goes
 on with the run that its history comes from, also with its counts where this process has them. The turn ends with
 :class:`TurnEnded`, an ``AgentRunError`` like the framework's own limits; ``capture_run_messages`` has the history,
-with the result of every call. Refused calls fail as ``ToolFailed`` does: they use up no retries.
+with the result of every call. Refused calls fail as ``ToolFailed`` does: they use up no retries. So does a tool that
+runs an agent whose turn is ended: the caller's model reads why, and the third identical delegation ends the caller.
 
 Put the adapter last in the list of capabilities (:func:`attach` does): it then sees an overflow before a capability
 that recovers from it does, and calls as the model wrote them.
@@ -39,7 +40,9 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -49,29 +52,29 @@ from typing import Any, Final, NamedTuple
 from ..answers import Blocked, Code, Detector
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, append_note, arguments, fail_open, log_to, require, result_text
+from ._shared import Calls, Config, Started, append_note, arguments, fail_open, log_to, result_text
+from ._versions import FAILING, Trial, require, trial_run
 
-SUPPORTED: Final = ">=2.68,<2.69"
 LOGGER: Final = "pydantic_ai.loopguard"
+HOST: Final = require("pydantic-ai-slim", tried=">=2.64,<2.69", below="3", extra="pydantic-ai")
 
-require("pydantic-ai-slim", SUPPORTED, "pydantic-ai")
-
-from pydantic_ai import RunContext  # noqa: E402  # the version is checked first
-from pydantic_ai.capabilities import AbstractCapability  # noqa: E402
-from pydantic_ai.exceptions import (  # noqa: E402
-    AgentRunError,
-    ModelContextWindowExceededError,
-    ToolFailed,
-)
-from pydantic_ai.messages import (  # noqa: E402
-    CompactionPart,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+with HOST.names():
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import (
+        AgentRunError,
+        ModelContextWindowExceededError,
+        ToolFailed,
+    )
+    from pydantic_ai.messages import (
+        CompactionPart,
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
 
 __all__ = ["Adapter", "TurnEnded", "attach"]
 
@@ -106,6 +109,7 @@ class Adapter(AbstractCapability[Any]):
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         log_to(LOGGER)
+        HOST.check(functools.partial(trial_run, HOST, _drive))
         self.calls = Calls(config)
         self._agent = agent
         self._batches = OpenBatches(self.calls.guard.settings.max_runs)
@@ -143,11 +147,14 @@ class Adapter(AbstractCapability[Any]):
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> Any:
-        """Run the tool, unless its batch was refused."""
+        """Run the tool, unless its batch was refused. That an agent which it runs was ended is its failure, no more."""
         refusal = self._refusal(call)
         if refusal is not None:
             raise ToolFailed(refusal)
-        return await handler(args)
+        try:
+            return await handler(args)
+        except TurnEnded as ended:
+            raise ToolFailed(str(ended)) from ended
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """All results are in: settle them in model order. Raises :class:`TurnEnded` where the turn ends."""
@@ -320,6 +327,23 @@ def _outcome(part: ToolReturnPart) -> tuple[Status | None, object]:
             return Status.UNKNOWN_TOOL, content
         return (Status.ERROR if isinstance(content, str) else Status.REJECTED), content
     return {"denied": Status.DENIED, "interrupted": Status.ABORTED}.get(part.outcome, Status.ERROR), content
+
+
+def _drive(trial: Trial) -> None:
+    from pydantic_ai import Agent, Tool
+    from pydantic_ai.messages import TextPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def scripted(messages: Any, info: Any) -> ModelResponse:
+        called = trial.answer()
+        return ModelResponse(parts=[TextPart("done") if called is None else ToolCallPart(called, {})])
+
+    def fail() -> str:
+        raise ToolFailed("a trial of loopguard")
+
+    tools, capabilities = [Tool(fail, name=FAILING)], [Adapter(trial.guard)]
+    make: Any = Agent
+    asyncio.run(make(FunctionModel(scripted), tools=tools, retries=9, capabilities=capabilities).run("trial"))
 
 
 def attach(target: list[AbstractCapability[Any]], config: Config = None, *, agent: str | None = None) -> Adapter:

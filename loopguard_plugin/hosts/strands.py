@@ -25,7 +25,8 @@
 
 A session is an agent object, or with a session manager its session and agent id; a run is what follows one prompt,
 interrupts and hooks that resume the agent included. The turn ends with the reason as the agent's answer (stop reason
-``end_turn``), and with ``result.state["loopguard"]`` for programs.
+``end_turn``), which streams as an answer of the model does, and with ``result.state["loopguard"]`` for programs. An
+agent that is a tool of another and was ended is a failure of that tool.
 
 What this host cannot do:
 
@@ -39,36 +40,39 @@ What this host cannot do:
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
 import uuid
+import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from ..answers import Blocked
 from ..errors import TurnEndingError
 from ..events import Status
-from ._shared import Calls, Config, Started, fail_open, log_to, require, result_text
+from ._shared import Calls, Config, Started, fail_open, log_to, result_text
+from ._versions import FAILING, Trial, require, trial_run
 
-SUPPORTED: Final = ">=1.62,<1.63"
 LOGGER: Final = "strands.loopguard"
+HOST: Final = require("strands-agents", tried=">=1.62,<1.63", below="2", extra="strands")
 
-require("strands-agents", SUPPORTED, "strands")
-
-from strands import Agent  # noqa: E402  # the version is checked first
-from strands.hooks import HookProvider, HookRegistry  # noqa: E402
-from strands.hooks.events import (  # noqa: E402
-    AfterInvocationEvent,
-    AfterModelCallEvent,
-    AfterToolsEvent,
-    BeforeInvocationEvent,
-    BeforeToolsEvent,
-)
-from strands.hooks.registry import HookOrder  # noqa: E402
-from strands.types.content import Message  # noqa: E402
-from strands.types.exceptions import ContextWindowOverflowException  # noqa: E402
-from strands.types.tools import ToolResult, ToolUse  # noqa: E402
+with HOST.names():
+    from strands import Agent
+    from strands.hooks import HookProvider, HookRegistry
+    from strands.hooks.events import (
+        AfterInvocationEvent,
+        AfterModelCallEvent,
+        AfterToolsEvent,
+        BeforeInvocationEvent,
+        BeforeToolsEvent,
+    )
+    from strands.hooks.registry import HookOrder
+    from strands.types.content import Message
+    from strands.types.exceptions import ContextWindowOverflowException
+    from strands.types.tools import ToolResult, ToolUse
 
 __all__ = ["Adapter", "attach"]
 
@@ -82,15 +86,19 @@ class Batch(NamedTuple):
 
 
 class Session:
-    """What is to be known of an agent between hooks. ``goes_on``: a hook resumed the agent, no user wrote."""
+    """What is to be known of an agent between hooks. ``goes_on``: a hook resumed the agent, no user wrote.
 
-    __slots__ = ("batch", "goes_on", "key", "run")
+    ``reason``: why the turn was ended, until whoever streams has been told.
+    """
+
+    __slots__ = ("batch", "goes_on", "key", "reason", "run")
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.run = ""
         self.goes_on = False
         self.batch: Batch | None = None
+        self.reason: str | None = None
 
 
 class Adapter(HookProvider):
@@ -103,12 +111,14 @@ class Adapter(HookProvider):
 
     def __init__(self, config: Config = None, *, agent: str | None = None) -> None:
         log_to(LOGGER)
+        HOST.check(_look)
         self.calls = Calls(config)
         self._agent = agent
         self._most = self.calls.guard.settings.max_runs
         self._lock = threading.Lock()
         self._managed: OrderedDict[str, Session] = OrderedDict()
         self._own: WeakKeyDictionary[Agent, Session] = WeakKeyDictionary()
+        self._streaming: WeakSet[Agent] = WeakSet()
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Called by the agent. Our order lets other hooks change a batch first and results last."""
@@ -121,8 +131,9 @@ class Adapter(HookProvider):
     @fail_open()
     def before_invocation(self, event: BeforeInvocationEvent) -> None:
         """A prompt begins a run; answers to interrupts and hooks that resume the agent go on with the last one."""
+        self._tell_streams_of(event.agent)
         session = self._session(event.agent)
-        goes_on, session.goes_on = session.goes_on, False
+        goes_on, session.goes_on, session.reason = session.goes_on, False, None
         if session.run and (goes_on or not any(map(_is_prompt, event.messages or ()))):
             return
         session.run = uuid.uuid4().hex
@@ -167,9 +178,29 @@ class Adapter(HookProvider):
                 results.remove(result)  # a provider may use one id for several calls
                 ended = self._settle(session, event.agent, batch, place, result) or ended
         if ended is not None:
-            event.end_turn = ended.message
+            event.end_turn = session.reason = ended.message
             facts = {"code": str(ended.code), "detector": str(ended.detector), "tool": ended.tool, "count": ended.count}
             event.invocation_state.setdefault("request_state", {})["loopguard"] = facts
+
+    def _tell_streams_of(self, agent: Agent) -> None:
+        """Whoever streams reads the reason of an ended turn, where this release allows it."""
+        with self._lock:
+            if agent in self._streaming:
+                return
+            self._streaming.add(agent)
+        with contextlib.suppress(ImportError, AttributeError):
+            from ._strands_stream import tell
+
+            tell(agent, functools.partial(self._take_reason, weakref.ref(agent)))
+
+    @fail_open()
+    def _take_reason(self, agent: weakref.ref[Agent]) -> str | None:
+        known = agent()
+        if known is None:
+            return None
+        session = self._session(known)
+        reason, session.reason = session.reason, None
+        return reason
 
     def _settle(
         self, session: Session, agent: Agent, batch: Batch, place: int, result: ToolResult
@@ -242,6 +273,48 @@ def _outcome(use: ToolUse, result: ToolResult) -> tuple[Status | None, object]:
     if isinstance(told, str) and told.startswith("Error: Validation failed for input parameters"):
         return Status.REJECTED, told
     return Status.ERROR, told
+
+
+def _look() -> list[str]:
+    """What the guard will not see or tell in this release of Strands."""
+    unseen = list(trial_run(HOST, _drive))
+    try:
+        from . import _strands_stream  # noqa: F401  # there or not
+    except (ImportError, AttributeError):
+        unseen.append("whoever streams (the reason of an ended turn is in the last result alone)")
+    return unseen
+
+
+def _drive(trial: Trial) -> None:
+    from strands import tool
+    from strands.models import Model
+
+    class Scripted(Model):
+        def get_config(self) -> dict[str, Any]:
+            return {}
+
+        def update_config(self, **config: Any) -> None:
+            return
+
+        def structured_output(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+        async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            called = trial.answer()
+            yield {"messageStart": {"role": "assistant"}}
+            if called is None:
+                yield {"contentBlockDelta": {"delta": {"text": "done"}}}
+            else:
+                yield {"contentBlockStart": {"start": {"toolUse": {"name": called, "toolUseId": uuid.uuid4().hex}}}}
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": "{}"}}}}
+            yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "end_turn" if called is None else "tool_use"}}
+
+    def fail() -> str:
+        raise RuntimeError("a trial of loopguard")
+
+    failing: Any = tool(fail, name=FAILING, description="fails")
+    Agent(Scripted(), tools=[failing], hooks=[Adapter(trial.guard)], callback_handler=None)("trial")
 
 
 def attach(target: Agent, config: Config = None, *, agent: str | None = None) -> Adapter:

@@ -11,13 +11,15 @@ from contextlib import closing
 from itertools import groupby
 
 from ..events import Status
+from .hermes_results import STEERED, outcome
 from .items import Items, Placed, Unreadable
 from .openai_chat import messages_of
 from .source import Source
 from .talk import Talk, Talks
-from .values import as_object, json_text
+from .values import json_text
 
 MAGIC = b"SQLite format 3\x00"
+NOT_RUN = "[loopguard] This call was not run"
 _STRUCTURED = "\x00json:"  # how Hermes marks content that is no plain text
 
 
@@ -40,9 +42,15 @@ def read(source: Source, talks: Talks) -> Items:
 
 def _events(talk: Talk, row: sqlite3.Row) -> Items:
     if row["role"] == "tool":
-        status, result = _outcome(row["content"])
         name = str(row["tool_name"] or "")
-        yield Placed(talk.settled(str(row["tool_call_id"] or name), result=result, status=status, tool=name), row["id"])
+        call_id = str(row["tool_call_id"] or name)
+        content = row["content"]
+        status, result = outcome(talk.tool(call_id) or name, _decoded(content))
+        if isinstance(result, dict) and str(result.get("error")).startswith(NOT_RUN):
+            status = Status.BLOCKED
+        yield Placed(talk.settled(call_id, result=result, status=status, tool=name), row["id"])
+        if isinstance(content, str) and STEERED in content:
+            yield Placed(talk.steered(), row["id"])
     elif row["role"] in ("user", "assistant"):
         message: dict[str, object] = {"role": row["role"], "content": row["content"]}
         if row["tool_calls"]:
@@ -50,13 +58,8 @@ def _events(talk: Talk, row: sqlite3.Row) -> Items:
         yield from messages_of(talk, [message], row["id"])
 
 
-def _outcome(content: object) -> tuple[Status | None, object]:
-    """A result as the guard wants it: most tools answer with a JSON object, whose ``error`` it reads itself."""
-    text = content.removeprefix(_STRUCTURED) if isinstance(content, str) else content
-    value = json_text(text) if isinstance(text, str) and text[:1] in ("{", "[") else text
-    code = as_object(value).get("exit_code")
-    if isinstance(code, int) and code != 0:
-        return Status.ERROR, value
-    if isinstance(value, str) and value.startswith("Error"):
-        return Status.ERROR, value
-    return None, value
+def _decoded(content: object) -> object:
+    """Content that is no plain text is kept as JSON behind a mark."""
+    if isinstance(content, str) and content.startswith(_STRUCTURED):
+        return json_text(content.removeprefix(_STRUCTURED))
+    return content

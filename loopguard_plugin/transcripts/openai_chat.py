@@ -1,8 +1,9 @@
-"""OpenAI chat messages: a list of messages, a list of runs (tau-bench, AgentRx), mini-swe-agent, or JSONL of any of it.
+"""OpenAI chat messages: a list of messages, a list of runs (tau-bench, AgentRx), mini-swe-agent, or JSONL of any of it
+(nanobot's sessions too).
 
 A file that is one JSON document is read whole; JSONL is streamed, and a line may be a conversation or one message.
 The format has no mark for a failed call: a result that begins with ``Error`` is one, and so is a ``returncode``
-other than 0.
+other than 0, and a command of nanobot that ends with another ``Exit code``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterable
 
 from ..events import BatchCall, Status
+from . import nanobot_results
 from .items import Items, Placed, Unreadable
 from .shell import finished
 from .source import Source
@@ -35,6 +37,8 @@ def read(source: Source, talks: Talks) -> Items:
         values, problem = json_values(text)
         for value in values:
             message = as_object(value)
+            if isinstance(message.get("_type"), str):  # nanobot's lines about the session
+                continue
             if isinstance(message.get("role"), str):
                 loose = loose or talks.open(source.stem)
                 yield from messages_of(loose, [message], line)
@@ -88,9 +92,9 @@ def messages_of(talk: Talk, messages: Iterable[object], line: int | None) -> Ite
                 if calls:
                     yield from (Placed(event, at) for event in talk.asked(calls))
             case "tool" | "function":
-                status, result = _outcome(message)
                 name = text_of(message, "name")
                 call_id = text_of(message, "tool_call_id") or name
+                status, result = _outcome(message, talk.tool(call_id) or name)
                 yield Placed(talk.settled(call_id, result=result, status=status, tool=name), at)
 
 
@@ -113,7 +117,7 @@ def _call(call_id: str, function: Object) -> BatchCall:
     )
 
 
-def _outcome(message: Object) -> tuple[Status, object]:
+def _outcome(message: Object, tool: str = "") -> tuple[Status, object]:
     content = message.get("content")
     text = said_text(content)
     extra = as_object(message.get("extra"))
@@ -124,7 +128,8 @@ def _outcome(message: Object) -> tuple[Status, object]:
         if not isinstance(output, str):
             output = (wrapped.group(2) or "") if wrapped else text
         return (Status.OK if code == 0 else Status.ERROR), finished(code, output)
-    return (Status.ERROR if text.startswith("Error") else Status.OK), content
+    ended = nanobot_results.outcome(tool, text)
+    return ended or (Status.ERROR if text.startswith("Error") else Status.OK, content)
 
 
 def _told_in_text(messages: list[object]) -> bool:

@@ -1,4 +1,4 @@
-"""A model provider on the loopback: the Messages API, answering from a script as in ``openai_server``."""
+"""A model provider on the loopback: the Messages API, scripted and strict as in ``openai_server``."""
 
 from __future__ import annotations
 
@@ -94,6 +94,10 @@ def _handler(dialogue: Dialogue) -> type[BaseHTTPRequestHandler]:
                 self._answer(request)
 
         def _answer(self, request: dict[str, Any]) -> None:
+            if (lonely := _unanswered(request["messages"])) is not None:
+                told = {"type": "invalid_request_error", "message": f"no tool_result for {lonely}"}
+                self._send(400, "application/json", json.dumps({"type": "error", "error": told}).encode())
+                return
             step = dialogue.answer(request)
             if not isinstance(step, (str, list)):
                 error = {
@@ -134,6 +138,18 @@ def _handler(dialogue: Dialogue) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
     return Handler
+
+
+def _unanswered(messages: list[dict[str, Any]]) -> str | None:
+    """A call without a result in the message behind it; the real provider refuses such a request."""
+    wanted: set[str] = set()
+    for message in messages:
+        content = message["content"] if isinstance(message["content"], list) else []
+        wanted -= {block["tool_use_id"] for block in content if block["type"] == "tool_result"}
+        if wanted:
+            return min(wanted)
+        wanted = {block["id"] for block in content if block["type"] == "tool_use"}
+    return min(wanted, default=None)
 
 
 def _blocks(step: str | list[ModelCall]) -> tuple[list[dict[str, Any]], str]:

@@ -4,7 +4,8 @@
         ...
 
 A step is a text (the final answer), a list of calls, an :class:`Overflow`, or a function of the request that gives one
-of these. After the last step the script answers ``OUT``, so that a loop that nobody stops ends with a sign of it.
+of these. After the last step the script answers ``OUT``, so that a loop that nobody stops ends with a sign of it. A
+request with a call that has no result, or a result of no call, is answered 400, as real providers do.
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ def _handler(scripts: tuple[Script, ...]) -> type[BaseHTTPRequestHandler]:
             if not self.path.endswith("/chat/completions"):
                 self._send(404, "application/json", b"{}")
                 return
+            if (lonely := _unanswered(request["messages"])) is not None:
+                told = {"error": {"message": f"no result for tool call {lonely}", "type": "invalid_request_error"}}
+                self._send(400, "application/json", json.dumps(told).encode())
+                return
             step = scripts[int(self.path.split("/")[1])].answer(request)
             if isinstance(step, Overflow):
                 said = "This model's maximum context length is 4096 tokens, your messages resulted in 9000 tokens."
@@ -134,6 +139,19 @@ def _handler(scripts: tuple[Script, ...]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
     return Handler
+
+
+def _unanswered(messages: list[dict[str, Any]]) -> str | None:
+    """The first call without a result right behind its response; real providers refuse such a request."""
+    open_calls: list[str] = []
+    for message in messages:
+        if message["role"] == "tool" and message.get("tool_call_id") in open_calls:
+            open_calls.remove(message["tool_call_id"])
+        elif open_calls or message["role"] == "tool":
+            return open_calls[0] if open_calls else str(message.get("tool_call_id"))
+        else:
+            open_calls = [call["id"] for call in message.get("tool_calls") or ()]
+    return open_calls[0] if open_calls else None
 
 
 def _message(step: Step) -> tuple[dict[str, Any], str]:

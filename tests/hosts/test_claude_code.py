@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import doctest
+import functools
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from anthropic_server import Dialogue, serving
+from anthropic_server import Dialogue, serving, text_of
 from openai_server import Overflow, Step, calls
+from releases import Releases
 
 claude_agent_sdk = pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
@@ -211,6 +216,43 @@ def test_parallel_calls_count_in_model_order(play: Play) -> None:
     assert "done" in played.shown
 
 
+def delegating(request: dict[str, Any], *, background: bool, times: int = 6) -> Step:
+    """A parent that delegates one and the same task until it gives up, to an agent that fails and fails."""
+    if "do the task" in text_of(request["messages"][0]["content"]):
+        return calls(bash("echo no such thing >&2; exit 3"))
+    if str(request["messages"]).count("'tool_use_id'") >= times:
+        return "the parent gives up"
+    prompt = {"description": "a task", "prompt": "do the task", "subagent_type": "general-purpose"}
+    return calls(("Agent", {**prompt, "run_in_background": background}))
+
+
+def asked_by_the_parent(played: Played) -> list[dict[str, Any]]:
+    requests = played.dialogue.requests
+    return [one for one in requests if "do the task" not in text_of(one["messages"][0]["content"])]
+
+
+def test_a_parent_reads_why_its_agent_was_ended(play: Play) -> None:
+    """An agent that was ended is a failure of the call that waited for it; the third identical one ends the parent."""
+    step = functools.partial(delegating, background=False)
+    played = play([step] * 30, tools=[*TOOLS, "Agent"])
+    asked = asked_by_the_parent(played)
+    assert (len(asked), played.asked) == (3, 12)
+    assert "no such thing" in text_of(asked[1]["messages"][-1]["content"]).split("the agent did not finish")[1]
+    assert "the parent gives up" not in played.shown
+    assert "`Agent` failed 3 times" in played.shown
+
+
+def test_a_parent_reads_why_an_agent_in_the_background_was_ended(play: Play, request: Any) -> None:
+    """The notification that such an agent is done comes with the reason beside it."""
+    if request.node.callspec.params["play"] == "sdk":
+        pytest.skip("the program has closed the session by then")
+    step = functools.partial(delegating, background=True, times=1)
+    asked = asked_by_the_parent(play([step] * 30, tools=[*TOOLS, "Agent"]))
+    notified = text_of(asked[-1]["messages"][-1]["content"])
+    assert "<task-notification>" in notified
+    assert "no such thing" in notified.split("The agent did not finish")[1]
+
+
 def test_a_broken_guard_leaves_the_session_unharmed(play: Play, tmp_path: Path, request: Any) -> None:
     """The hook has no place for its state, the callbacks' guard raises: everything runs as without loopguard."""
     (tmp_path / "state").write_text("in the way")
@@ -274,6 +316,38 @@ def test_lines_reach_the_debug_log(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "action=warn detector=generic_repeat count=2" in played.debug
 
 
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.parametrize(
+    ("steps", "status", "out", "err"),
+    [
+        pytest.param([*same(3, "exit 3"), "never said"], 1, "", "The turn was ended", id="ended"),
+        pytest.param([*same(1), "an answer"], 0, "an answer\n", "", id="answered"),
+    ],
+)
+def test_a_script_learns_of_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step], status: int, out: str, err: str
+) -> None:
+    """The command in the README gives the answer and status 0, or the reason of the end and status 1."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (command,) = re.findall(r"```sh\n(claude -p.*?)\n```", readme, re.DOTALL)
+    ours = f"{shlex.quote(str(CLI))} --allowed-tools 'Bash(*)' --model claude-sonnet-4-5"
+    command = command.replace("claude", ours, 1)
+    assert loopguard(["install", "claude-code", "--yes"]) == 0
+    with serving(Dialogue(steps)) as url:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        told = subprocess.run(
+            ["sh", "-c", command],
+            env={**os.environ, "PROMPT": "go"},
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert (told.returncode, told.stdout) == (status, out)
+    assert err in told.stderr
+
+
 def test_hooks_of_others_stay() -> None:
     """Callbacks that the options have already are kept, before ours."""
 
@@ -289,3 +363,21 @@ def test_hooks_of_others_stay() -> None:
 def test_example_runs() -> None:
     """The example in the module's docstring does what it says."""
     assert doctest.testmod(host) == (0, 5)
+
+
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "claude-agent-sdk", "0.2.50", "0.99.0", "1.0.0"
+    lacking = "compactions"
+
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """A Claude Code that does not know one of the events."""
+        known = " ".join(event for event in host.SEEN_BY if event != "PostCompact")
+        folder = Path(os.environ["HOME"]) / "sdk" / "_bundled"
+        folder.mkdir(parents=True)
+        (folder / "claude").write_text(known)
+        patch.setattr(claude_agent_sdk, "__file__", str(folder.parent / "__init__.py"))
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """No callback can be given to the SDK."""
+        patch.delattr(claude_agent_sdk, "HookMatcher")

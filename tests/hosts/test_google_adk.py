@@ -18,9 +18,11 @@ from google.adk.apps.app import EventsCompactionConfig
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.models import BaseLlm
 from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.plugin_manager import PluginManager
 from google.adk.runners import InMemoryRunner
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
+from releases import Releases, no_later
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios, ToolFailure
 
 from loopguard_plugin.hosts import google_adk as host
@@ -232,6 +234,19 @@ def test_an_agent_inside_a_tool_is_a_session_of_its_own() -> None:
     assert bench.ran == FAIL * 3
 
 
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too() -> None:
+    """An ``AgentTool`` whose agent was ended has failed; the third identical delegation ends the parent's turn."""
+    bench = Bench()
+    inner = agent_with(scripted(*[FAIL] * 40), bench, "inner")
+    ask_inner: list[Call] = [("inner", {"request": "do it"})]
+    model = scripted(*[ask_inner] * 6, "never said")
+    outer = LlmAgent(name="outer", model=model, tools=[AgentTool(inner)])
+    events = play_once(outer, Adapter(UNSET))
+    assert events[-1].error_code == "repeated_tool_error"
+    assert "`inner` failed 3 times" in text_of(events[-1])
+    assert (len(model.requests), len(bench.ran)) == (3, 9)
+
+
 def test_objects_get_the_note_as_a_key() -> None:
     """A tool that returns an object keeps its keys."""
 
@@ -246,11 +261,15 @@ def test_objects_get_the_note_as_a_key() -> None:
     assert set(found[-1].response) == {"files", "loopguard_note"}
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "google-adk", "2.1.0", "2.99.0", "3.0.0"
+    lacking = "user messages"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.0.0")
-    with pytest.raises(ImportError, match=r"google-adk >=2\.13,<2\.14, found 3\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """Plugins are not told any more that a user wrote."""
+        patch.setattr(PluginManager, "run_on_user_message_callback", no_later)
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """Plugins are there, but nobody calls them."""
+        patch.setattr(PluginManager, "_run_callbacks", no_later)

@@ -16,15 +16,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from offline import no_network
 from openai_server import OUT, Overflow, Script, Step, calls, served
+from releases import Releases, under
 from scenarios import Bench, Call, Played, Reply, Scenarios
 
+from loopguard_plugin import LoopGuard, ToolCallSettled, TurnEndingError
 from loopguard_plugin.hosts._shared import Config
+from loopguard_plugin.transcripts import FORMATS, Placed, Source, Talks
 
 pytest.importorskip("run_agent", reason="hermes-agent is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # the host's own
@@ -99,8 +102,8 @@ def tools(manager: Any) -> Tools:
     return tools
 
 
-def agent(url: str, session: str = "s") -> Any:
-    """A real agent that asks the scripted provider."""
+def agent(url: str, session: str = "s", toolsets: Sequence[str] = ("testtools",), db: Any = None) -> Any:
+    """A real agent that asks the scripted provider. ``db``: the store that it writes its messages to."""
     from run_agent import AIAgent
 
     return AIAgent(
@@ -108,7 +111,8 @@ def agent(url: str, session: str = "s") -> Any:
         api_key="none",
         provider="custom",
         model="scripted",
-        enabled_toolsets=["testtools"],
+        enabled_toolsets=list(toolsets),
+        session_db=db,
         quiet_mode=True,
         skip_context_files=True,
         skip_memory=True,
@@ -285,6 +289,62 @@ def test_a_raising_tool_counts(manager: Any, tools: Tools) -> None:
     answer, _ = run([*same(8), "never"])
     assert len(tools.ran) == 3
     assert "boom" in answer
+
+
+def lived_and_replayed(tmp_path: Path, call: tuple[str, Any], times: int = 8) -> tuple[int, str, list[str]]:
+    """hermes' own tools, one call again and again: requests made, the last answer, and what a replay of its store does.
+
+    The replay is given as the action on each result.
+    """
+    from hermes_state import SessionDB
+
+    store = SessionDB(tmp_path / "state.db")
+    script = Script([*[calls(call) for _ in range(times)], "never"])
+    with served(script) as (url,):
+        answer = agent(url, toolsets=("terminal", "file"), db=store).run_conversation("go")["final_response"]
+    store.close()
+    guard = LoopGuard()
+    actions: list[str] = []
+    with Source.open(str(tmp_path / "state.db")) as source:
+        for item in FORMATS["hermes"](source, Talks()):
+            assert isinstance(item, Placed)
+            try:
+                guard.feed(item.event)
+                action = "deliver"
+            except TurnEndingError as ended:
+                action = str(ended.code)
+            if isinstance(item.event, ToolCallSettled):
+                actions.append(action)
+    return len(script.requests), str(answer), actions
+
+
+def test_a_failing_command_counts_live_and_in_a_replay(manager: Any, tmp_path: Path) -> None:
+    """``terminal`` tells a failure by its exit code alone, with ``error: null``: the third one ends the turn."""
+    attached(manager, None)
+    requests, answer, replayed = lived_and_replayed(tmp_path, ("terminal", {"command": "ls /nowhere/at/all"}))
+    assert requests == 3
+    assert "`terminal` failed 3 times" in answer
+    assert replayed == ["deliver", "deliver", "repeated_tool_error"]
+
+
+def test_a_search_that_finds_nothing_is_no_failure(manager: Any, tmp_path: Path) -> None:
+    """What hermes calls "not an error" is none, live and in a replay."""
+    (tmp_path / "a.txt").write_text("hello\n")
+    attached(manager, None)
+    requests, answer, replayed = lived_and_replayed(
+        tmp_path, ("terminal", {"command": f"grep nothing {tmp_path}/a.txt"}), times=5
+    )
+    assert (requests, answer, replayed) == (6, "never", ["deliver"] * 5)
+
+
+def test_the_counters_of_hermes_are_no_progress(manager: Any, tmp_path: Path) -> None:
+    """hermes refuses a repeated read with a number that grows ("3 times", "4 times"): one and the same failure."""
+    (tmp_path / "a.txt").write_text("hello\n")
+    attached(manager, None)
+    requests, answer, replayed = lived_and_replayed(tmp_path, ("read_file", {"path": str(tmp_path / "a.txt")}))
+    assert requests == 5  # the text, "unchanged", and three refusals
+    assert "`read_file` failed 3 times" in answer
+    assert replayed == ["deliver"] * 4 + ["repeated_tool_error"]
 
 
 def test_user_message_resets(manager: Any, tools: Tools) -> None:
@@ -561,3 +621,68 @@ def test_calls_that_are_not_the_models_pass(manager: Any) -> None:
     assert adapter.tool_execution(next_call=lambda: "ran", turn_id="", tool_call_id="") == "ran"
     assert adapter.llm_execution(next_call=lambda: SimpleNamespace(x=1)).x == 1
     assert adapter.calls.guard.stats().events == 0
+
+
+class TestReleases(Releases):
+    package, older, newer, later_major = "hermes-agent", "0.18.2", "0.99.0", "1.0.0"
+    lacking = "compactions after an overflow"
+
+    @pytest.fixture(autouse=True)
+    def _manager(self, manager: Any) -> None:
+        import loopguard_plugin.hosts.hermes as module
+
+        self.host = module
+        self.manager = manager
+
+    def make(self, module: ModuleType) -> object:
+        return module.attach(self.manager)
+
+    def expected(self, which: str) -> str:
+        missing = "unknown tools beside other calls, arguments that are JSON but no object"
+        return f"the guard will not see: {missing}" if which == "older" else super().expected(which)
+
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """Nobody tells of requests that failed."""
+        from hermes_cli import plugins
+
+        patch.setattr(plugins, "VALID_HOOKS", plugins.VALID_HOOKS - {"api_request_error"})
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """Nobody tells of answers of the model."""
+        from hermes_cli import plugins
+
+        patch.setattr(plugins, "VALID_HOOKS", plugins.VALID_HOOKS - {"post_api_request"})
+
+
+@pytest.mark.parametrize("why", ["settings", "version"])
+def test_a_plugin_that_is_off_says_so(
+    home: Path, manager: Any, tools: Tools, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """hermes lists what is enabled in its configuration, loaded or not: so the first answer of a session tells."""
+    import loopguard_plugin.hosts.hermes as module
+
+    told = "tools.loopDetection.histroySize"
+    if why == "version":
+        module, told = under(module, "hermes-agent", "1.0.0", monkeypatch), "hermes-agent 1.0.0"
+    monkeypatch.setenv("HERMES_HOME", str(configured(home, "loopDetection: {histroySize: 3}")))
+    monkeypatch.setattr(manager, "_load_entrypoint_module", lambda manifest: module)
+    manager._load_plugin(entry_point())
+    (listed,) = (plugin for plugin in manager.list_plugins() if plugin["name"] == "loopguard")
+    assert not listed["enabled"]
+    assert told in listed["error"]
+    script = Script(["one", "two"])
+    with served(script) as (url,):
+        one = agent(url)
+        first = one.run_conversation("go")
+        second = one.run_conversation("again", conversation_history=first["messages"])
+    assert "loopguard is off" in first["final_response"]
+    assert told in first["final_response"]
+    assert first["final_response"].endswith("one")
+    assert second["final_response"] == "two"
+
+
+def entry_point() -> Any:
+    """The plugin as hermes finds it."""
+    from hermes_cli.plugins import PluginManifest
+
+    return PluginManifest(name="loopguard", source="entrypoint", path="loopguard_plugin.hosts.hermes")

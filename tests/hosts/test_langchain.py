@@ -14,12 +14,15 @@ pytest.importorskip("langchain", reason="langchain is not installed")
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, SummarizationMiddleware
+from langchain.agents.middleware import types as middleware_types
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool, ToolException
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import tool_node
 from langgraph.types import Command
+from releases import Releases
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios, ToolFailure
 
 from loopguard_plugin.hosts import langchain as host
@@ -221,6 +224,34 @@ def test_streamed_updates_show_the_end() -> None:
     assert code_of(last) == "repeated_tool_error"
 
 
+def test_streamed_messages_show_the_reason() -> None:
+    """Whoever streams messages reads the reason as one."""
+    agent = create_agent(scripted(*[FAIL] * 3), tools(Bench()), middleware=[Adapter(UNSET)])
+    streamed: list[Any] = list(agent.stream({"messages": [("user", "go")]}, stream_mode="messages"))
+    assert [code_of(message) for message, _ in streamed][-1] == "repeated_tool_error"
+    assert sum("cannot open a" in message.text and isinstance(message, AIMessage) for message, _ in streamed) == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too(asynchronous: bool) -> None:
+    """A tool that gives an ended agent's last message has failed; the third identical delegation ends the parent."""
+    bench, adapter = Bench(), Adapter(UNSET)
+    inner = create_agent(scripted(*[FAIL] * 40), tools(bench), middleware=[adapter])
+
+    def ask() -> str:
+        return str(inner.invoke({"messages": [("user", "inner question")]})["messages"][-1].text)
+
+    outer = StructuredTool.from_function(ask, name="ask", description="ask")
+    model = scripted(*[[("ask", {})]] * 6, "never said")
+    agent = create_agent(model, [outer], middleware=[adapter], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "s"}}
+    question: Any = {"messages": [("user", "outer question")]}
+    ended = asyncio.run(agent.ainvoke(question, config)) if asynchronous else agent.invoke(question, config)
+    assert code_of(ended["messages"][-1]) == "repeated_tool_error"
+    assert "`ask` failed 3 times" in ended["messages"][-1].text
+    assert (len(model.requests), len(bench.ran)) == (3, 9)
+
+
 def test_malformed_arguments_count() -> None:
     """Arguments that are no JSON never reach a tool; beside a good call they count in every response."""
 
@@ -270,11 +301,15 @@ def test_content_blocks_get_the_note_as_one_more_block() -> None:
     assert "[loopguard]" in last.content[1]["text"]
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "langchain", "1.3.0", "1.99.0", "2.0.0"
+    lacking = "unknown tools"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.0.0")
-    with pytest.raises(ImportError, match=r"langchain >=1\.5,<1\.6, found 2\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """The words for an unknown tool have changed."""
+        patch.setattr(tool_node, "INVALID_TOOL_NAME_ERROR_TEMPLATE", "No {requested_tool} among {available_tools}.")
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """A middleware cannot jump to the end any more."""
+        patch.delattr(middleware_types, "hook_config")

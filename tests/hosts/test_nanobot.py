@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,16 +25,21 @@ from loguru import logger
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolResult
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.shell import ExecTool
+from nanobot.bus import runtime_events
 from nanobot.bus.events import InboundMessage
 from nanobot.bus.queue import MessageBus
 from nanobot.providers.base import LLMProvider, LLMResponse, ToolCallRequest
 from offline import no_network
 from openai_server import Script, calls, served
+from releases import Releases
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios, ToolFailure, threaded
 
+from loopguard_plugin import LoopGuard, ToolCallSettled, TurnEndingError
 from loopguard_plugin.hosts import nanobot as host
 from loopguard_plugin.hosts._shared import Config
 from loopguard_plugin.hosts.nanobot import Adapter, attach
+from loopguard_plugin.transcripts import FORMATS, Placed, Source, Talks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the host's own
 
@@ -284,6 +290,47 @@ def test_a_note_stays_within_a_long_result() -> None:
     assert "[loopguard]" in last
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param("echo broken >&2; exit 3", ["deliver", "deliver", "repeated_tool_error"], id="fails"),
+        pytest.param("echo fine", ["deliver"] * 5, id="succeeds"),
+        pytest.param("echo Exit code: 1", ["deliver"] * 5, id="speaks of failure"),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"yield_time_ms": 5000}], ids=["plain", "session"])
+def test_a_failing_command_counts_live_and_in_a_replay(
+    command: str, expected: list[str], more: dict[str, Any], tmp_path: Path
+) -> None:
+    """``exec`` tells a failure in its last line alone: the third one ends the turn, and a replay says the same."""
+    loop = agent_loop(ScriptedProvider([*[[("exec", {"command": command, **more})]] * 5, "done"]), Bench())
+    loop.tools.register(ExecTool(working_dir=str(tmp_path)))
+    attach(loop)
+    final = direct(loop)
+    loop.sessions.save(loop.sessions.get_or_create("s"))
+    assert final == "done" if len(expected) == 5 else "`exec` failed 3 times" in final
+    guard = LoopGuard()
+    actions: list[str] = []
+    (stored,) = (path for path in Path(os.environ["HOME"]).rglob("*.jsonl") if f'"{command}' in unquoted(path))
+    with Source.open(str(stored)) as source:
+        for item in FORMATS["openai-chat"](source, Talks()):
+            assert isinstance(item, Placed), item
+            try:
+                guard.feed(item.event)
+                action = "deliver"
+            except TurnEndingError as ended:
+                action = str(ended.code)
+            if isinstance(item.event, ToolCallSettled):
+                actions.append(action)
+    stored.unlink()
+    assert actions == expected
+
+
+def unquoted(path: Path) -> str:
+    """The file without the quoting of JSON inside JSON."""
+    return path.read_text().replace("\\", "")
+
+
 def test_a_message_slipped_in_resets() -> None:
     """A user message that arrives while the agent works starts a fresh count of errors."""
     provider = ScriptedProvider([*[FAIL] * 5, "never said"])
@@ -459,3 +506,20 @@ def test_default_settings_leave_working_turns_alone() -> None:
     attach(loop, UNSET)
     assert direct(loop) == "done"
     assert "[loopguard]" not in "".join(tool_texts(provider.requests[-1]))
+
+
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "nanobot-ai", "0.3.1", "0.99.0", "1.0.0"
+    lacking = "unknown tools"
+
+    def make(self, module: ModuleType) -> object:
+        return module.attach(agent_loop(ScriptedProvider([]), Bench()))
+
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """The registry has every tool that is asked for."""
+        patch.setattr(ToolRegistry, "has", lambda self, name: True)
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """As before 0.3.5: nobody tells of user messages."""
+        patch.delattr(runtime_events, "UserInputAccepted")

@@ -13,9 +13,11 @@ import pytest
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
+import agents
 from agents import Agent, FunctionTool, RunConfig, Runner, function_tool, handoff
 from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses import ResponseCompactionItem
+from releases import Releases
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Call, Played, Reply, Scenarios
 
 from loopguard_plugin.hosts import openai_agents as host
@@ -163,18 +165,34 @@ def test_loop_after_compaction_ends() -> None:
 
 
 def test_default_failures_count() -> None:
-    """A tool without a failure function of its own says only that it failed; that is enough."""
+    """A tool without a failure function of its own tells the model one fixed sentence; the user reads what happened."""
 
     @function_tool
     def broken() -> str:
         raise OSError("no such file")
 
-    with pytest.raises(TurnEnded, match="failed 3 times"):
+    with pytest.raises(TurnEnded, match=r"failed 3 times.*no such file"):
         run(Agent(name="a", model=scripted(*[BROKEN] * 4), tools=[broken]), hooks=Adapter(UNSET))
 
 
+@pytest.mark.parametrize("own", [{}, {"failure_error_function": lambda _, error: "Sorry!"}], ids=["default", "own"])
+def test_different_exceptions_are_different_failures(own: dict[str, Any]) -> None:
+    """Where the model reads the same sentence each time, three different exceptions are three failures."""
+    errors = iter(["disk full", "no such file", "connection reset", "disk full", "disk full", "disk full"])
+
+    @function_tool(**own)
+    def broken() -> str:
+        raise OSError(next(errors))
+
+    model = scripted(*[BROKEN] * 6, "never said")
+    with pytest.raises(TurnEnded, match=r"failed 3 times.*disk full"):
+        run(Agent(name="a", model=model, tools=[broken]), hooks=Adapter(UNSET))
+    assert len(model.calls) == 6
+    assert len(set(outputs(model.calls[-1]))) == 1, "the model's own words are untouched"
+
+
 def test_failures_with_a_formatter_of_ones_own_count_through_run_config() -> None:
-    """``adapter.run_config`` keeps the user's words and lets the guard know that they tell of a failure."""
+    """``adapter.run_config`` keeps the user's words for the model, and the guard knows what they stand for."""
 
     @function_tool
     def broken() -> str:
@@ -183,8 +201,22 @@ def test_failures_with_a_formatter_of_ones_own_count_through_run_config() -> Non
     mine = RunConfig(tracing_disabled=True, tool_error_formatter=lambda args: "Sorry!")
     adapter = Adapter(UNSET)
     agent: Agent[Any] = Agent(name="a", model=scripted(*[BROKEN] * 4), tools=[broken])
-    with pytest.raises(TurnEnded, match="Last error: Sorry!"):
+    with pytest.raises(TurnEnded, match="Last error: no such file"):
         run(agent, hooks=adapter, run_config=adapter.run_config(mine))
+
+
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too() -> None:
+    """An agent that is a tool of another: that its run was ended is a failure of that tool, the third one ends."""
+    bench = Bench()
+    inner: Agent[Any] = Agent(name="inner", model=scripted(*[FAIL] * 40), tools=list(tools(bench)))
+    ask: list[Call] = [("ask", {"input": "do it"})]
+    outer: Agent[Any] = Agent(
+        name="outer", model=scripted(*[ask] * 6, "never said"), tools=[inner.as_tool("ask", "asks the other")]
+    )
+    attach(inner, UNSET)
+    with pytest.raises(TurnEnded, match="`ask` failed 3 times"):
+        run(outer, hooks=Adapter(UNSET))
+    assert len(bench.ran) == 9
 
 
 def test_tools_without_guardrails_still_end_the_run() -> None:
@@ -238,11 +270,15 @@ def test_runs_are_forgotten() -> None:
     assert len(RUNS._runs) == before
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "openai-agents", "0.22.3", "0.99.0", "1.0.0"
+    lacking = "unknown tools"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0.0")
-    with pytest.raises(ImportError, match=r"openai-agents >=0\.24,<0\.25, found 1\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """There is no setting that keeps a run going after an unknown tool."""
+        patch.delitem(RunConfig.__dataclass_fields__, "tool_not_found_behavior")
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """No guardrail can refuse a call."""
+        patch.delattr(agents, "ToolInputGuardrail")

@@ -11,16 +11,20 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
 
-from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool, exceptions
+from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 from pydantic_ai.exceptions import ModelContextWindowExceededError, RetryModelRequest, ToolFailed
 from pydantic_ai.messages import CompactionPart, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from releases import Releases, no_later
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Played, Reply, Scenarios, ToolFailure
 
 from loopguard_plugin.hosts import pydantic_ai as host
 from loopguard_plugin.hosts._shared import Config
 from loopguard_plugin.hosts.pydantic_ai import Adapter, TurnEnded, attach
+
+# ``run_sync`` leaves its event loop open; whenever it is collected, Python says so.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 Scripted = Reply | Exception | list[Any]
 
@@ -117,6 +121,25 @@ def test_attach_puts_the_adapter_last() -> None:
     assert capabilities[-1] is adapter
     with pytest.raises(TurnEnded, match="failed 3 times"):
         agent_with(Script(*[FAIL] * 3), Bench(), *capabilities).run_sync("go")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too(shared: bool) -> None:
+    """The end of an agent that a tool runs is a failure of that tool: the parent reads it, and the third one ends."""
+    bench, adapter = Bench(), Adapter(UNSET)
+    inner = agent_with(Script(*[FAIL] * 40), bench, adapter if shared else Adapter(UNSET), name="inner")
+
+    async def ask(question: str) -> str:
+        return str((await inner.run(question)).output)
+
+    script = Script(*[[("ask", {"question": "why?"})]] * 6, "never said")
+    make: Any = Agent
+    outer = make(FunctionModel(script), tools=[Tool(ask)], capabilities=[adapter], name="outer")
+    with pytest.raises(TurnEnded, match="`ask` failed 3 times") as ended:
+        asyncio.run(outer.run("go"))
+    assert (len(script.requests), len(bench.ran)) == (3, 9)
+    assert "cannot open a" in script.requests[-1][0], "the parent's model reads why"
+    assert ended.value.tool == "ask"
 
 
 class Trim(AbstractCapability[Any]):
@@ -256,11 +279,15 @@ def test_structured_output_is_left_alone() -> None:
     assert agent_with(script, bench, Adapter(ON), output_type=int).run_sync("go").output == 3
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "pydantic-ai-slim", "2.1.0", "2.99.0", "3.0.0"
+    lacking = "user messages"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.0.0")
-    with pytest.raises(ImportError, match=r"pydantic-ai-slim >=2\.68,<2\.69, found 3\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """Capabilities are not told any more that a run begins."""
+        patch.setattr(CombinedCapability, "before_run", no_later)
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """A tool cannot fail without using up a retry."""
+        patch.delattr(exceptions, "ToolFailed")

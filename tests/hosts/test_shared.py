@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,12 @@ from loopguard_plugin.answers import Blocked, Code, Detector, Proceed
 from loopguard_plugin.events import Status, UserMessageCommitted
 from loopguard_plugin.hosts._shared import (
     Calls,
-    UnsupportedHostError,
-    _within,
     arguments,
     build_guard,
     fail_open,
     report_failure,
-    require,
 )
+from loopguard_plugin.hosts._versions import Host, Trial, UnsupportedHostError, require, trial_run, within
 
 ON = {"tools": {"loopDetection": {"enabled": True}}}
 
@@ -40,20 +39,64 @@ ON = {"tools": {"loopDetection": {"enabled": True}}}
 )
 def test_version_ranges(version: str, fits: bool) -> None:
     """From the lower bound on, and below the upper one."""
-    assert _within(version, ">=0.19,<0.20") is fits
+    assert within(version, ">=0.19,<0.20") is fits
 
 
 def test_an_absent_host_names_its_extra() -> None:
     """An ImportError that says what to install."""
     with pytest.raises(ImportError, match=r'pip install "loopguard-plugin\[hermes\]"'):
-        require("no-such-host", ">=1,<2", "hermes")
+        require("no-such-host", tried=">=1,<2", below="2", extra="hermes")
 
 
-def test_an_unknown_version_names_the_range() -> None:
-    """An ImportError of its own kind that says which versions are supported, and which one is there."""
-    with pytest.raises(UnsupportedHostError, match=r"supports msgspec >=99,<100, found \d"):
-        require("msgspec", ">=99,<100", "hermes")
-    assert require("msgspec", ">=0,<99", "hermes")
+def test_only_a_later_major_version_is_refused_by_its_number() -> None:
+    """At once, or by the first check; any other is looked at first."""
+    with pytest.raises(UnsupportedHostError, match=r"cannot work with msgspec \d.*versions below 0 \(tried: >=0,<99\)"):
+        require("msgspec", tried=">=0,<99", below="0", extra="hermes")
+    later = require("msgspec", tried=">=0,<99", below="0", extra="hermes", refuse_later=True)
+    with pytest.raises(UnsupportedHostError, match="versions below 0"):
+        later.check(list)
+    assert require("msgspec", tried=">=98,<99", below="99", extra="hermes").version
+
+
+def test_a_look_is_taken_once_and_never_stops_a_host() -> None:
+    """A look that fails says so; one that finds the host useless refuses it, each time."""
+    told: list[str] = []
+    sink = logger.add(lambda message: told.append(message.record["message"]), level="WARNING")
+
+    def fails() -> list[str]:
+        raise TypeError("another signature")
+
+    host = Host("some-host", "9.0", ">=1,<2")
+    host.check(fails)
+    host.check(fails)
+    logger.remove(sink)
+    assert told == [
+        "loopguard has not been tried with some-host 9.0 (tried: >=1,<2); "
+        "what the guard sees there could not be found out (TypeError: another signature)"
+    ]
+    host = Host("some-host", "9.0", ">=1,<2")
+    for _ in range(2):
+        with pytest.raises(UnsupportedHostError, match="told of no call at all"):
+            host.check(lambda: trial_run(host, lambda trial: None))
+    Host("some-host", "1.5", ">=1,<2").check(fails)
+
+
+def test_a_trial_run_says_what_was_not_seen() -> None:
+    """A host that tells of calls and of their results, but not how they ended, and goes on after the end."""
+
+    def drive(trial: Trial) -> None:
+        calls, number = Calls(trial.guard), 0
+        while (tool := trial.answer()) is not None:
+            number += 1
+            calls.starts("s", [("c", tool, {})], batch_id=str(number))
+            calls.settle("s", "c", tool, batch_id=str(number), result="failed, it says")
+
+    assert trial_run(Host("some-host", "9.0", ">=1,<2"), drive) == [
+        "user messages",
+        "unknown tools",
+        "failures of tools",
+        "the end of a turn, which the host ignores",
+    ]
 
 
 def test_configurations(tmp_path: Path) -> None:
@@ -100,6 +143,39 @@ def test_a_settlement_comes_back_with_its_error() -> None:
     assert settled.error.detector is Detector.REPEATED_TOOL_ERROR
     calls.user_message("s")
     assert calls.ended("s") is None
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(lambda text: text, id="text"),
+        pytest.param(lambda text: {"content": text}, id="content"),
+        pytest.param(lambda text: {"content": [{"type": "text", "text": text}]}, id="blocks"),
+    ],
+)
+def test_the_last_word_of_an_ended_agent_is_a_failure(shape: Callable[[str], object]) -> None:
+    """A call that delegates to an agent whose turn was ended has failed, whichever guard ended it."""
+    messages: list[str] = []
+    for settings in ({}, {"plugins": {"entries": {"loopguard": {"config": {"limits": {"callsPerRun": 2}}}}}}):
+        below = Calls(settings)
+        for number in range(3):
+            started = below.starts("s", [("c", "read", {})], batch_id=str(number))
+            error = started.error or below.settle("s", "c", "read", batch_id=str(number), error="boom").error
+        assert error is not None
+        messages.append(error.message)
+    for message in messages:
+        calls = Calls()
+        ended = None
+        for number in range(3):
+            calls.starts("s", [("c", "ask", {})], batch_id=str(number))
+            assert ended is None
+            ended = calls.settle("s", "c", "ask", batch_id=str(number), result=shape(message)).error
+        assert ended is not None
+        assert ended.code is Code.REPEATED_TOOL_ERROR
+    calls = Calls()
+    for number in range(5):
+        calls.starts("s", [("c", "read", {})], batch_id=str(number))
+        assert calls.settle("s", "c", "read", batch_id=str(number), result=shape(f"It said: {message}")).error is None
 
 
 def test_nothing_gets_out() -> None:

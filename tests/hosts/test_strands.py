@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import doctest
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 pytest.importorskip("strands", reason="strands-agents is not installed")
 
 import strands
+from releases import Releases
 from scenarios import FAIL, LOOK, ON, UNSET, Bench, Played, Reply, Scenarios
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.hooks import AfterInvocationEvent, BeforeToolCallEvent
@@ -21,6 +23,7 @@ from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
 from strands.types.exceptions import ContextWindowOverflowException
 
+from loopguard_plugin import hosts
 from loopguard_plugin.hosts import strands as host
 from loopguard_plugin.hosts._shared import Config
 from loopguard_plugin.hosts.strands import Adapter, attach
@@ -125,6 +128,36 @@ def test_attach() -> None:
     assert agent("go").state["loopguard"]["code"] == "repeated_tool_error"
 
 
+def test_streaming_shows_the_reason() -> None:
+    """Whoever streams, by events or by a callback, reads the reason as text, once, before the result."""
+    shown: list[str] = []
+    agent = agent_with(ScriptedModel(*[FAIL] * 3, "again"), Bench(), Adapter(UNSET))
+    agent.callback_handler = lambda **event: shown.append(event["data"]) if "data" in event else None
+
+    async def stream(question: str) -> list[Any]:
+        return [event async for event in agent.stream_async(question)]
+
+    events = asyncio.run(stream("go"))
+    reason = str(events[-1]["result"]).strip()
+    assert "cannot open a" in reason
+    assert [event["data"] for event in events if "data" in event] == shown == [reason]
+    chunks = [event["event"] for event in events if "event" in event][-5:]
+    assert [next(iter(chunk)) for chunk in chunks][::2] == ["messageStart", "contentBlockDelta", "messageStop"]
+    assert [event["message"] for event in events if "message" in event][-1] == agent.messages[-1]
+    asyncio.run(stream("and now?"))
+    assert shown == [reason, "again"]
+
+
+def test_a_parent_that_delegates_to_an_ended_agent_ends_too() -> None:
+    """An agent that is a tool of another: that its turn was ended is a failure of that tool, the third one ends."""
+    bench, ask = Bench(), [("ask", {"input": "do it"})]
+    inner = agent_with(ScriptedModel(*[FAIL] * 40), bench, Adapter(UNSET), name="ask")
+    model = ScriptedModel(*[ask] * 6, "never said")
+    outer = strands.Agent(model, tools=[inner.as_tool(name="ask")], hooks=[Adapter(UNSET)], callback_handler=None)
+    assert outer("go").state["loopguard"]["tool"] == "ask"
+    assert (len(model.requests), len(bench.ran)) == (3, 9)
+
+
 def test_siblings_read_that_they_are_siblings() -> None:
     """Each refused call of a batch has its own reason in the history, and the streak is not fed by them."""
     model = ScriptedModel(*[LOOK] * 20, [("tick", {}), *LOOK], "done")
@@ -205,11 +238,17 @@ def test_a_managed_session_goes_on_with_another_agent_object(tmp_path: Path) -> 
     assert agent("never said")(yes(stopped)).state["loopguard"]["code"] == "repeated_tool_error"
 
 
-def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that was never tested gives an error with the supported range, at import."""
-    import importlib
-    import importlib.metadata
+class TestReleases(Releases):
+    host = host
+    package, older, newer, later_major = "strands-agents", "1.61.0", "1.99.0", "2.0.0"
+    lacking = "whoever streams (the reason of an ended turn is in the last result alone)"
 
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.0.0")
-    with pytest.raises(ImportError, match=r"strands-agents >=1\.62,<1\.63, found 2\.0\.0"):
-        importlib.reload(host)
+    def take_away(self, patch: pytest.MonkeyPatch) -> None:
+        """As before 1.62: no stage around the whole stream."""
+        patch.delitem(sys.modules, "loopguard_plugin.hosts._strands_stream", raising=False)
+        patch.delattr(hosts, "_strands_stream", raising=False)
+        patch.setitem(sys.modules, "strands.middleware._agent_stream", None)
+
+    def ruin(self, patch: pytest.MonkeyPatch) -> None:
+        """The event before the tools of a response is gone."""
+        patch.delattr(strands.hooks.events, "BeforeToolsEvent")
