@@ -138,7 +138,7 @@ def _start(
         return {}
     book.blocked.append(call_id)
     if error is not None:
-        book.ended = error.message
+        book.ended = _valid(error.message)
     denied: Output = {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
@@ -186,7 +186,7 @@ def _settle(
             notes.append(f"{tool} ({call_id}): {answer.note}")
     _close(book)
     if ended is not None:
-        book.ended = ended.message
+        book.ended = _valid(ended.message)
         return _ended(ended)
     return _context("PostToolBatch", notes)
 
@@ -273,6 +273,11 @@ def _close(book: Book) -> None:
 def _text(payload: Mapping[str, Any], key: str) -> str | None:
     value = payload.get(key)
     return name_of(value) if isinstance(value, str) and value.strip() else None
+
+
+def _valid(text: str) -> str:
+    """A text as it is kept: valid Unicode, for the state has no place for lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def name_of(text: str) -> str:
