@@ -138,7 +138,7 @@ def test_hover_shows_count_and_reason(opened: Opened, mixed: str) -> None:
     cell.hover()
     told = page.inner_text("#tip")
     assert "note: generic_repeat, count 10" in told
-    assert "`grep` was called 10 times with the same arguments" in told
+    assert "`grep` was called 10 times before with the same arguments" in told
     assert "the same result as the last time (11 in a row)" in told
     page.mouse.move(5, 5)
     page.wait_for_selector("#tip", state="hidden")
