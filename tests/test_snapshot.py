@@ -166,6 +166,23 @@ def test_ten_thousand_runs_go_on() -> None:
     assert seen == {Proceed, Blocked, type(None)}  # the last is an error in place of an answer
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 30])
+def test_calls_since_a_change_are_those_of_the_window(size: int) -> None:
+    """Long after a tool that changes things worked, a snapshot is still read, and no more calls count than there are."""
+    chosen = whole({"enabled": True, "historySize": size}, {"tools": {"write": {"mutates": True}}})
+    guard = fed(chosen, turns(1, "write", {"path": "a"}, prefix="w"))
+    for at in range(2 * size + 12):
+        for event in turns(1, args={"p": at}, prefix=f"c{at}-"):
+            guard.feed(event, 9.0)
+        run = guard._sessions.find("s", "r")
+        assert run is not None
+        assert run.history is not None
+        assert run.history._since is not None
+        assert run.history._since.calls <= size
+        restored = again(guard, chosen, now=9.0)
+        assert restored.snapshot(0.0) == guard.snapshot(9.0)
+
+
 def busy() -> Guard:
     """A guard with something of everything: a batch amid settling, notes, blocks, errors, a window, a parked run."""
     own = {"tools": {"write": {"mutates": True}}, "idleMinutes": 5}
