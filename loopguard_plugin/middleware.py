@@ -18,7 +18,19 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast, overload
 from msgspec import Struct
 
 from . import logs
-from .answers import PROCEED, Acknowledged, Answer, Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted, Step
+from .answers import (
+    PROCEED,
+    Acknowledged,
+    Answer,
+    Blocked,
+    Deliver,
+    EvictionReason,
+    Fact,
+    Proceed,
+    RunEvicted,
+    SessionRefused,
+    Step,
+)
 from .composition import compose, plain_answer
 from .core.guard import Guard
 from .decisions import LoopGuardDecision, decision
@@ -214,13 +226,18 @@ class LoopGuard:
         """
         return self._guard.snapshot(self._clock())
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, data: bytes) -> tuple[SessionRefused, ...]:
         """Go on from a snapshot, in place of what is remembered now: to be called before the first event.
 
-        Settings stay those of this guard. Raises :class:`SnapshotError` for bytes that are damaged, of another version
-        or no snapshot at all; then everything is as it was, and a guard that has just been made starts clean.
+        Settings stay those of this guard. Sessions that are damaged, or cut off, are left out and start afresh: they
+        are logged, and answered with the reason. Raises :class:`SnapshotError` for bytes of which no session can be
+        restored: of another version, with a damaged head, or no snapshot at all; then everything is as it was, and a
+        guard that has just been made starts clean.
         """
-        self._guard.restore(data, self._clock())
+        refused = self._guard.restore(data, self._clock())
+        if refused:
+            logs.sessions_refused(refused)
+        return refused
 
     def stats(self) -> Stats:
         """What has been seen so far; cheap."""
