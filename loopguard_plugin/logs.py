@@ -157,7 +157,8 @@ def sessions_refused(refused: Sequence[SessionRefused]) -> None:
     """Sessions of a snapshot that could not be restored: how many, and of the first one its key and why."""
     first = refused[0]
     text = f"loopguard: {len(refused)} of the snapshot's sessions could not be restored and start afresh; of the first"
-    _write("WARNING", f"{text}: {plain(first.reason, _LONGEST_PROBLEM)}", event="restore", session_key=first.session_key)
+    text = f"{text}: {plain(first.reason, _LONGEST_PROBLEM)}"
+    _write("WARNING", text, event="restore", session_key=first.session_key)
 
 
 def handler_failed(event: object, error: Exception, handler: object) -> None:

@@ -154,6 +154,7 @@ class _SessionReader:
         batch.refusal = self._refusal(row.refusal)
         batch.culprit = self._maybe(row.culprit)
         batch.owed = self._ending(row.owed)
+        batch.reopen()
         return batch
 
     def _slot(self, at: int) -> Slot:
