@@ -182,10 +182,17 @@ class EvictionReason(StrEnum):
 
 
 class RunEvicted(Fact, frozen=True, kw_only=True):
-    """A run was forgotten: idle, or the least recently used above ``maxRuns`` (SPEC 13)."""
+    """A run was forgotten: idle, or above ``maxRuns`` the oldest of the session with the most runs (SPEC 13)."""
 
     reason: EvictionReason
     open_calls: int
+
+
+class SessionRefused(Struct, frozen=True):
+    """A session of a snapshot that could not be restored, and why; it starts afresh."""
+
+    session_key: str
+    reason: str
 
 
 class Step(Struct, frozen=True):

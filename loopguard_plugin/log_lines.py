@@ -201,7 +201,7 @@ def _(fact: AgentsUnnamed) -> Line:
 def _(fact: RunEvicted) -> Line:
     """A run that was only idle is everyday; one forgotten for lack of room, or with calls still open, is not."""
     idle = fact.reason is EvictionReason.IDLE
-    why = "it was idle" if idle else "maxRuns is reached and it was the least recently used"
+    why = "it was idle" if idle else "maxRuns is reached, and its session, which has the most runs, loses the oldest"
     text = f"run forgotten: {why}, {_calls(fact.open_calls)} of it still open ({_where(fact)})"
     return Line("DEBUG" if idle and not fact.open_calls else "WARNING", text)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from loguru import Message, Record
 
-    from .answers import Fact
+    from .answers import Fact, SessionRefused
     from .errors import EventError, Problem, SettingsError
     from .settings import Adjustment, Notice, Settings
 
@@ -163,6 +163,14 @@ def guard_failed(event: object, error: Exception, unreported: int) -> None:
     """
     text = f"loopguard failed inside and passed the event on unjudged: {type(error).__name__}"
     _write_failure(text + _more(unreported), _moment(event), error)
+
+
+def sessions_refused(refused: Sequence[SessionRefused]) -> None:
+    """Sessions of a snapshot that could not be restored: how many, and of the first one its key and why."""
+    first = refused[0]
+    text = f"loopguard: {len(refused)} of the snapshot's sessions could not be restored and start afresh; of the first"
+    text = f"{text}: {plain(first.reason, _LONGEST_PROBLEM)}"
+    _write("WARNING", text, event="restore", session_key=first.session_key)
 
 
 def handler_failed(event: object, error: Exception, handler: object) -> None:

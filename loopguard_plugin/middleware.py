@@ -33,6 +33,7 @@ from .answers import (
     Proceed,
     RunEnded,
     RunEvicted,
+    SessionRefused,
     Step,
 )
 from .composition import compose, plain_answer
@@ -263,14 +264,19 @@ class LoopGuard:
         """
         return self._guard.snapshot(self._clock())
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, data: bytes) -> tuple[SessionRefused, ...]:
         """Go on from a snapshot, in place of what is remembered now: to be called before the first event.
 
-        Settings stay those of this guard. Raises :class:`SnapshotError` for bytes that are damaged, of another version
-        or no snapshot at all; then everything is as it was, and a guard that has just been made starts clean.
+        Settings stay those of this guard. Sessions that are damaged, or cut off, are left out and start afresh: they
+        are logged, and answered with the reason. Raises :class:`SnapshotError` for bytes of which no session can be
+        restored: of another version, with a damaged head, or no snapshot at all; then everything is as it was, and a
+        guard that has just been made starts clean.
         """
-        self._guard.restore(data, self._clock())
+        refused = self._guard.restore(data, self._clock())
         self._turn_ends.turns.clear()
+        if refused:
+            logs.sessions_refused(refused)
+        return refused
 
     def stats(self) -> Stats:
         """What has been seen so far; cheap."""

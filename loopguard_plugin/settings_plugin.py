@@ -264,7 +264,7 @@ class PluginConfig(Ours, frozen=True):
         Whole | None,
         Meta(
             title="Most runs",
-            description="So many runs are remembered; beyond, the least recently used is forgotten.",
+            description="So many runs are remembered; beyond, the session with the most runs loses its oldest one.",
             extra_json_schema={"default": 10_000},
         ),
     ] = None

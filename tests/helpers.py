@@ -109,7 +109,8 @@ def turns(count: int, tool: str = "read", args: object = SAME, *, prefix: str = 
     """``count`` calls one after another, each settled before the next: ``c1``, ``c2``… ``settled``: see settle."""
     events: list[Event] = []
     for at in range(1, count + 1):
-        events += [start(f"{prefix}{at}", tool, args), settle(f"{prefix}{at}", tool, **settled)]
+        events.append(start(f"{prefix}{at}", tool, args, session=settled.get("session", "s")))
+        events.append(settle(f"{prefix}{at}", tool, **settled))
     return events
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
+from collections import Counter
+from random import Random
 
 from helpers import compaction, detection, message, settle, start
 
 from loopguard_plugin.answers import Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted
 from loopguard_plugin.core.guard import Guard
-from loopguard_plugin.core.sessions import PARKED_SECONDS
+from loopguard_plugin.core.sessions import PARKED_SECONDS, SWEPT
 from loopguard_plugin.settings import parse_settings
 
 MINUTE = 60.0
@@ -46,6 +48,92 @@ def test_least_recently_used_run_goes_first() -> None:
     assert (evicted.run_id, evicted.reason, evicted.open_calls) == ("b", EvictionReason.CAPACITY, 0)
     assert guard.runs == 2
     assert not blocked(guard, run="c")
+
+
+def test_one_session_cannot_push_out_the_counts_of_another() -> None:
+    """However many runs a session opens, it loses its own oldest ones; a run of another session goes on."""
+    guard = guard_of(max_runs=20)
+    for at in range(2):
+        call(guard, f"v{at}", session="victim")
+    facts = [fact for at in range(100) for fact in call(guard, "x", run=f"r{at}", session="greedy")]
+    evicted = [(fact.session_key, fact.run_id) for fact in facts if isinstance(fact, RunEvicted)]
+    assert evicted == [("greedy", f"r{at}") for at in range(81)]
+    assert guard.runs == 20
+    call(guard, "v2", session="victim")
+    assert blocked(guard, session="victim")
+
+
+def test_among_sessions_of_one_run_each_the_least_recently_used_goes() -> None:
+    """Where no session has more runs than another, what was used longest ago makes room, a parked run first."""
+    guard = guard_of(max_runs=3)
+    for name in ("a", "b", "c", "a"):
+        call(guard, name, session=name)
+    gone = [fact for name in "de" for fact in call(guard, name, session=name) if isinstance(fact, RunEvicted)]
+    assert [fact.session_key for fact in gone] == ["b", "c"]
+
+
+def test_largest_session_is_found_in_random_traffic() -> None:
+    """Whatever runs are opened, used, ended and idle: the one that makes room is of a session with the most runs."""
+    random = Random(7)
+    guard, now, seen = guard_of(max_runs=12, idle=1), 0.0, 0
+    for at in range(4000):
+        now += random.choice((0.0, 0.1, 3.0))
+        session, run = random.choice("abcdef"), f"r{random.randrange(6)}"
+        sizes = Counter(one.session_key for one in (*guard._sessions._runs, *guard._sessions._parked))
+        if random.random() < 0.1:
+            guard.end_run(session, run)
+        facts = guard.feed(start(f"c{at}", run=run, session=session), now).facts
+        for fact in facts:
+            if isinstance(fact, RunEvicted) and fact.reason is EvictionReason.CAPACITY:
+                seen += 1
+                assert sizes[fact.session_key] == max(sizes.values())
+        if random.random() < 0.8:
+            guard.feed(settle(f"c{at}", run=run, session=session), now)
+        kept = guard._sessions
+        assert len(kept) <= 12
+        assert {key: len(one.runs) for key, one in kept._by_key.items()} == Counter(
+            one.session_key for one in (*kept._runs, *kept._parked)
+        )
+        assert sum(size * len(same) for size, same in kept._sized.items()) == len(kept)
+        assert kept._most == max(kept._sized)
+    assert seen > 100
+
+
+def test_idle_runs_are_dropped_a_few_at_a_time() -> None:
+    """After a quiet night no event drops more than a few runs; each event goes on until all idle ones are gone."""
+    guard = guard_of(idle=30)
+    for at in range(1000):
+        call(guard, "c", run=f"r{at}", session=f"s{at % 7}")
+    dropped = []
+    for at in range(40):
+        facts = guard.feed(start(f"d{at}", run="new", args=at), 31 * MINUTE + at).facts
+        dropped.append(sum(isinstance(fact, RunEvicted) for fact in facts))
+    assert max(dropped) <= SWEPT
+    assert sum(dropped) == 1000
+    assert guard.runs == 1
+
+
+def test_idle_run_that_waits_to_be_dropped_starts_afresh() -> None:
+    """A run that was idle for too long does not go on, whether or not its turn to be dropped had come."""
+    guard = guard_of(idle=30)
+    for at in range(200):
+        for count in range(3):
+            call(guard, f"c{count}", run=f"r{at}")
+    facts = guard.feed(start("next", run="r199"), 31 * MINUTE).facts
+    assert "r199" in [fact.run_id for fact in facts if isinstance(fact, RunEvicted)]
+    assert guard.runs > 100
+    assert not blocked(guard, run="r198", now=31 * MINUTE)
+
+
+def test_idle_run_that_waits_to_be_dropped_is_not_continued() -> None:
+    """``continues`` takes no failures over from a run that was idle for too long."""
+    guard = guard_of(idle=30)
+    for at in range(100):
+        for count in range(2):
+            guard.feed(start(f"c{count}", run=f"r{at}"), 0.0)
+            guard.feed(settle(f"c{count}", error="boom", run=f"r{at}"), 0.0)
+    guard.feed(start("c3", run="new", continues="r99"), 31 * MINUTE)
+    assert guard.feed(settle("c3", error="boom", run="new"), 31 * MINUTE).error is None
 
 
 def test_idle_run_is_forgotten_and_a_busy_one_is_not() -> None:

@@ -384,8 +384,9 @@ def test_evicted_runs_are_told(sink: Sink) -> None:
     for run in ("a", "b", "c", "d"):
         feed(guard, [start("c", run=run), settle("c", run=run)])
     (text,) = sink.texts("WARNING")
-    assert text == "run forgotten: maxRuns is reached and it was the least recently used, 0 calls of it still open " + (
-        "(session=s run=a)"
+    assert text == (
+        "run forgotten: maxRuns is reached, and its session, which has the most runs, loses the oldest, "
+        "0 calls of it still open (session=s run=a)"
     )
     seconds[0] = 1000.0
     feed(guard, [start("c", run="e")])

@@ -12,11 +12,12 @@ import pytest
 from helpers import compaction, line, message, settings_of, settle, start, turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loguru import logger
 from worlds import Step, events_of, seeded, small_settings, steps
 from xxhash import xxh3_128_digest
 
 from loopguard_plugin import LoopGuard, LoopGuardError, SnapshotError, TurnEndingError
-from loopguard_plugin.answers import AgentsUnnamed, Blocked, Deliver, Proceed, RunEvicted
+from loopguard_plugin.answers import PROCEED, AgentsUnnamed, Blocked, Deliver, Proceed, RunEvicted
 from loopguard_plugin.core.batch import Batch, Slot
 from loopguard_plugin.core.guard import Guard
 from loopguard_plugin.core.history import History
@@ -166,6 +167,23 @@ def test_ten_thousand_runs_go_on() -> None:
     assert seen == {Proceed, Blocked, type(None)}  # the last is an error in place of an answer
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 30])
+def test_calls_since_a_change_are_those_of_the_window(size: int) -> None:
+    """Long after a tool that changes things worked, a snapshot is still read; only calls of the window count."""
+    chosen = whole({"enabled": True, "historySize": size}, {"tools": {"write": {"mutates": True}}})
+    guard = fed(chosen, turns(1, "write", {"path": "a"}, prefix="w"))
+    for at in range(2 * size + 12):
+        for event in turns(1, args={"p": at}, prefix=f"c{at}-"):
+            guard.feed(event, 9.0)
+        run = guard._sessions.find("s", "r")
+        assert run is not None
+        assert run.history is not None
+        assert run.history._since is not None
+        assert run.history._since.calls <= size
+        restored = again(guard, chosen, now=9.0)
+        assert restored.snapshot(0.0) == guard.snapshot(9.0)
+
+
 def busy() -> Guard:
     """A guard with something of everything: a batch amid settling, notes, blocks, errors, a window, a parked run."""
     own = {"tools": {"write": {"mutates": True}}, "idleMinutes": 5}
@@ -230,10 +248,21 @@ def test_no_snapshot_at_all(data: Any) -> None:
     assert "snapshot" in refused(data)
 
 
-def sealed(body: object) -> bytes:
+def parts_of(data: bytes) -> list[tuple[bytes, bytes]]:
+    """The sessions of a snapshot: key and body."""
+    at = HEADER + 4 + int.from_bytes(data[HEADER : HEADER + 4], "big")
+    parts = []
+    for key, size, _ in msgspec.msgpack.decode(data[HEADER + 4 : at]):
+        parts.append((key, data[at : at + size]))
+        at += size
+    return parts
+
+
+def sealed(parts: Sequence[tuple[object, bytes]]) -> bytes:
     """A snapshot that is undamaged, whatever stands in it."""
-    packed = msgspec.msgpack.encode(body)
-    return MARK + bytes((VERSION,)) + xxh3_128_digest(packed) + packed
+    head = msgspec.msgpack.encode([(key, len(part), xxh3_128_digest(part)) for key, part in parts])
+    bodies = b"".join(part for _, part in parts)
+    return MARK + bytes((VERSION,)) + xxh3_128_digest(head) + len(head).to_bytes(4, "big") + head + bodies
 
 
 WRONG: list[Any] = ["x", -7, 1 << 40, None, [], 2.5, b"\xff", float("nan")]
@@ -252,25 +281,79 @@ def altered(tree: Any) -> Iterator[Any]:
 def test_wrong_types_and_places_are_found() -> None:
     """What is undamaged but cannot be read is refused with the same error; nothing else is ever raised."""
     guard = fed(small(), [start("c", batch_id="b"), start("e", run="q"), settle("e", error="boom", run="q")])
-    body = msgspec.msgpack.decode(guard.snapshot(3.0)[HEADER:])
+    ((key, part),) = parts_of(guard.snapshot(3.0))
+    body = msgspec.msgpack.decode(part)
     taken = Guard(small())
     wrong = 0
     for tree in altered(body):
         before = taken.snapshot(3.0)
         try:
-            taken.restore(sealed(tree), 3.0)
+            taken.restore(sealed([(key, msgspec.msgpack.encode(tree))]), 3.0)
         except SnapshotError:
             wrong += 1
             assert taken.snapshot(3.0) == before
         else:
             taken = Guard(small())  # another count or another text: it is not for us to know better
     assert wrong > 500
-    assert refused(sealed([])).startswith("the snapshot does not fit together: ")
+    assert refused(sealed([(7, part)])).startswith("the snapshot does not fit together: ")
+    assert refused(sealed([(b"\xff", part)])).startswith("the snapshot does not fit together: ")
 
 
 def test_restored_sealed_bytes() -> None:
-    """The seal of these tests is that of the snapshot: the body as it is can be restored."""
-    assert sealed(msgspec.msgpack.decode(BUSY[HEADER:])) == BUSY
+    """The seal of these tests is that of the snapshot: the sessions as they are can be restored."""
+    assert sealed([(key, msgspec.msgpack.encode(msgspec.msgpack.decode(part))) for key, part in parts_of(BUSY)]) == BUSY
+
+
+def test_a_damaged_session_does_not_take_the_others_with_it() -> None:
+    """Of three sessions two are restored, and the third is told by its key and starts afresh."""
+    events = [event for key in "abc" for event in turns(3, session=key)]
+    whole_data = fed(small(), events).snapshot(20.0)
+    for key, part in parts_of(whole_data):
+        at = whole_data.index(part) + len(part) // 2
+        guard = Guard(small())
+        told_ = guard.restore(whole_data[:at] + b"\xc1" + whole_data[at + 1 :], 0.0)
+        assert [(one.session_key, one.reason) for one in told_] == [
+            (key.decode(), "it is damaged: its checksum does not match")
+        ]
+        assert guard.runs == 2
+        answers = {name: guard.feed(start("next", session=name), 1.0) for name in "abc"}
+        assert {name for name, step in answers.items() if step.answer == PROCEED} == {"a", "b", "c"}
+        settled = {name: guard.feed(settle("next", session=name), 1.0).answer for name in "abc"}
+        assert {name for name, one in settled.items() if isinstance(one, Deliver) and one.note} == set("abc") - {
+            key.decode()
+        }
+
+
+def test_a_session_that_does_not_fit_together_does_not_take_the_others_with_it() -> None:
+    """What is undamaged but cannot be read is left out and told; so is a session that comes twice, and one cut off."""
+    parts = parts_of(fed(small(), [*turns(2, session="a"), *turns(2, session="b")]).snapshot(9.0))
+    for spoilt, why in (
+        ([parts[0], (b"x", b"\x90")], "x: Object missing"),
+        ([*parts, parts[1]], "b: a session of this key was read before"),
+    ):
+        guard = Guard(small())
+        (one,) = guard.restore(sealed(spoilt), 0.0)
+        assert f"{one.session_key}: {one.reason}".startswith(why) or "Expected" in one.reason
+        assert guard.runs == len(spoilt) - 1
+    guard = Guard(small())
+    assert [one.session_key for one in guard.restore(sealed(parts)[:-1], 0.0)] == ["b"]
+    assert guard.runs == 1
+
+
+def test_refused_sessions_are_logged_once() -> None:
+    """The gateway's log says how many sessions start afresh, and names the first."""
+    data = fed(small(), [*turns(2, session="a"), *turns(2, session="b"), *turns(2, session="c")]).snapshot(9.0)
+    lines: list[str] = []
+    sink = logger.add(lambda text: lines.append(str(text)), level="WARNING", format="{level} {message} {extra}")
+    try:
+        refused_ = LoopGuard(small()).restore(data[:-1])
+        assert LoopGuard(small()).restore(data) == ()
+    finally:
+        logger.remove(sink)
+    assert [one.session_key for one in refused_] == ["c"]
+    assert len(lines) == 1
+    assert "1 of the snapshot's sessions could not be restored" in lines[0]
+    assert "'session_key': 'c'" in lines[0]
 
 
 def test_error_tree() -> None:
@@ -450,11 +533,11 @@ WRITTEN: dict[type, set[str]] = {
     ErrorCascade: {"_calls", "_tools", "row"},
 }
 MADE_ANEW: dict[type, set[str]] = {
-    Sessions: {"due", "idle", "latest", "limit"},
+    Sessions: {"_most", "_sized", "due", "idle", "latest", "limit"},
     Run: {"apart", "buckets", "capped", "careful", "limits", "patient", "settings", "tools"},
     Leftovers: {"batches"},
     Call: {"plain"},
-    Batch: {"by_id", "places", "projection", "queue", "shadow"},
+    Batch: {"by_id", "projection", "queue", "shadow", "shared"},
     Slot: {"order"},
     History: {"_tails", "brim", "busy", "calm", "lines", "newest", "stirred", "swing"},
     Since: {"by_key"},

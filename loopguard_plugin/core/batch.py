@@ -7,9 +7,7 @@ with the second.
 
 from __future__ import annotations
 
-from bisect import bisect
 from enum import IntEnum
-from operator import attrgetter
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -17,9 +15,10 @@ from msgspec import Struct
 from ..answers import Code, Detector
 from .history import History
 from .observe import Call, Settlement
+from .order import Queue, SameId
 from .precedence import Loop
-from .projection import Projection
-from .record import VETO, Record
+from .projection import Projection, Shadow
+from .record import Record
 
 
 class State(IntEnum):
@@ -72,7 +71,6 @@ class Note(Struct, frozen=True):
 Order: TypeAlias = tuple[int, int]
 
 FIRST: Final = (0, 0)
-_order = attrgetter("order")
 
 
 class Slot(Struct, eq=False):
@@ -114,7 +112,7 @@ class Batch(Struct, eq=False):
     remembers, so that it cannot be a stale response. ``projection`` and ``shadow`` are what the next sibling
     is judged by, made when there is one. The first ``admitted`` slots came with the whole list and were judged at
     once. ``queue`` (calls whose outcomes are still to be applied, in model call order) serves batches of several calls,
-    as does ``by_id``; ``places`` are those of calls that share an id, by id and index.
+    as does ``by_id``; ``shared`` are the calls that share an id, by it.
     """
 
     batch_id: str | None
@@ -129,10 +127,10 @@ class Batch(Struct, eq=False):
     news: bool = False
     foreign: list[Record] | None = None
     projection: Projection | None = None
-    shadow: History | None = None
+    shadow: Shadow | None = None
     by_id: dict[str, list[Slot]] | None = None
-    places: dict[tuple[str, int | None], Slot] | None = None
-    queue: list[Slot] | None = None
+    shared: dict[str, SameId] | None = None
+    queue: Queue | None = None
 
     @property
     def closed(self) -> bool:
@@ -142,21 +140,14 @@ class Batch(Struct, eq=False):
     def find(self, call_id: str, index: int | None, *, fresh: bool) -> Slot | None:
         """The call of that id, told apart by ``index`` where both sides give one.
 
-        Among several of one id: for a start (``fresh``) the first that is only listed, for a settlement the newest
-        that is open; else the newest.
+        Among several of one id as in :meth:`.order.SameId.find`.
         """
         same = self.slots if self.by_id is None else self.by_id.get(call_id, ())
         if len(same) == 1:
             slot = same[0]
             return slot if slot.call_id == call_id and slot_is_at(slot, index) else None
-        if index is not None and same and self.places is not None:
-            return self.places.get((call_id, index))  # calls that share an id have an index each
-        found = [slot for slot in same if slot.call_id == call_id and slot_is_at(slot, index)]
-        if fresh:
-            wanted = (slot for slot in found if slot.state is LISTED)
-        else:
-            wanted = (slot for slot in reversed(found) if slot.open)
-        return next(wanted, found[-1] if found else None)
+        shared = None if self.shared is None else self.shared.get(call_id)
+        return None if shared is None else shared.find(index, fresh=fresh)
 
     def holds(self, slot: Slot) -> bool:
         """Whether the call is one of this batch."""
@@ -175,30 +166,46 @@ class Batch(Struct, eq=False):
         by_id, queue = self.by_id, self.queue
         if by_id is None or queue is None:  # with its second call a batch begins to keep its calls by id and in order
             by_id = self.by_id = {slots[0].call_id: [slots[0]]}
-            queue = self.queue = [slots[0]]
+            queue = self.queue = Queue(slots[0])
         slots.append(slot)
         if call_id in by_id:
-            self._share_id(by_id[call_id], slot)
+            self._share_id(call_id, by_id[call_id], slot)
         else:
             by_id[call_id] = [slot]
-        if queue and slot.order < queue[-1].order:
-            queue.insert(bisect(queue, slot.order, key=_order), slot)
-        else:
-            queue.append(slot)
+        queue.add(slot)
         return slot
 
-    def _share_id(self, same: list[Slot], slot: Slot) -> None:
+    def _share_id(self, call_id: str, same: list[Slot], slot: Slot) -> None:
         same.append(slot)
-        if self.places is None:
-            self.places = {}
-        for one in same if len(same) == 2 else same[-1:]:
-            self.places[one.call_id, one.index] = one
+        if self.shared is None:
+            self.shared = {}
+        if call_id in self.shared:
+            self.shared[call_id].add(slot)
+        else:
+            self.shared[call_id] = SameId(same)
+
+    def reopen(self) -> None:
+        """All calls are as they were in another process: those that share an id were opened as they arrived."""
+        if self.shared is None:
+            return
+        arrived = {id(record): at for at, record in enumerate(self.arrivals)}
+        for slot in sorted(self.slots, key=lambda slot: arrived.get(id(slot.record), len(arrived))):
+            if slot.open and slot.call_id in self.shared:
+                self.shared[slot.call_id].open(slot)
 
     def start(self, slot: Slot) -> None:
         """A call begins to run."""
         slot.state = RUNNING
         self.running += 1
         self.record(slot)
+        if self.shared is not None and slot.call_id in self.shared:
+            self.shared[slot.call_id].open(slot)
+
+    def block(self, slot: Slot) -> None:
+        """A call is not to run."""
+        slot.state = BLOCKED
+        if self.shared is not None and slot.call_id in self.shared:
+            self.shared[slot.call_id].open(slot)
 
     def record(self, slot: Slot) -> None:
         """A call of this batch is made, and stands before those that are judged later."""
@@ -207,7 +214,7 @@ class Batch(Struct, eq=False):
         if self.projection is not None:
             self.projection.add(record.key, record.tool)
         if self.shadow is not None:
-            self.shadow.add(Record(record.key, record.tool, marks=VETO))
+            self.shadow.add_sibling(record)
 
     def join(self, record: Record) -> None:
         """A call of its own, of another batch or none, arrived meanwhile."""
@@ -215,11 +222,15 @@ class Batch(Struct, eq=False):
         if self.foreign is None:
             self.foreign = []
         self.foreign.append(record)
-        self.shadow = None
+        if self.shadow is not None:
+            self.shadow.add_own(record)
 
     def trim(self, size: int) -> None:
-        """Forget calls of their own that newer ones, ``size`` of them, will have pushed out of the window anyway."""
-        if self.foreign is not None and len(self.foreign) >= 2 * size:
+        """Forget calls of their own that newer ones, ``size`` of them, will have pushed out of the window anyway.
+
+        Seldom enough that a wide batch is not walked through for each of them.
+        """
+        if self.foreign is not None and len(self.foreign) >= max(2 * size, len(self.slots)):
             gone = {id(record) for record in self.foreign[:-size]}
             self.arrivals = [record for record in self.arrivals if id(record) not in gone]
             self.foreign = self.foreign[-size:]
@@ -246,13 +257,12 @@ class Batch(Struct, eq=False):
         One at a time, for applying it may close the batch, and then calls that have not started hold nobody up.
         """
         queue = self.queue
-        while queue:
-            first = queue[0]
+        while queue is not None and (first := queue.first) is not None:
             if first.settlement is None:
                 state = first.state
                 if state is RUNNING or (state is LISTED and self.owed is None and self.refusal is None):
                     return None
-            del queue[0]
+            queue.pop()
             if first.settlement is not None:
                 return first
         return None
@@ -260,7 +270,7 @@ class Batch(Struct, eq=False):
     def release(self) -> None:
         """The batch is over: nothing waits any longer; what still runs comes late."""
         if self.queue:
-            self.queue = [slot for slot in self.queue if slot.settlement is not None]
+            self.queue.release()
 
 
 class Lone(Struct, frozen=True, gc=False):

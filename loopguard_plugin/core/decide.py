@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
-from .batch import BLOCKED, LISTED, Batch, Ending, Lone, Refusal, Slot
+from .batch import LISTED, Batch, Ending, Lone, Refusal, Slot
 from .history import History
 from .notes import OBSERVED
 from .observe import Call
 from .precedence import CRITICAL, WARNING, Loop, judge
-from .projection import Projection, shadow
+from .projection import Projection, Shadow
 from .record import VETO, Record
 from .run import SPENT, Run
 from .settle import bar, end_open, observe_ending, raise_if_due
@@ -148,7 +148,7 @@ def _judge_alone(run: Run, call: Call, history: History) -> Loop | None:
     if not batch.foreign:
         return judge(call, history, batch.siblings(history), run.limits, stale)
     if batch.shadow is None:
-        batch.shadow = shadow(history, batch.arrivals, batch.foreign)
+        batch.shadow = Shadow(history, batch.arrivals, batch.foreign)
     return judge(call, batch.shadow, None, run.limits, stale)
 
 
@@ -196,7 +196,7 @@ def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact])
         batch.owed = _persisted(slot, loop)
     waiting = [one for one in batch.slots if one.state is LISTED]
     for one in waiting:
-        one.state = BLOCKED
+        batch.block(one)
         one.warning = None
         one.refusal = culprit if one.call.key == batch.culprit else batch.refusal
         if one.call.key == batch.culprit:

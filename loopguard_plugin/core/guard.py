@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..answers import Acknowledged, AgentsUnnamed, Effect, Fact, Step
+from ..answers import Acknowledged, AgentsUnnamed, Effect, Fact, SessionRefused, Step
 from ..errors import EventError, TurnEndingError
 from ..events import (
     CompactionRetry,
@@ -114,16 +114,18 @@ class Guard:
 
         return dump(self._sessions, now)
 
-    def restore(self, data: bytes, now: float) -> None:
+    def restore(self, data: bytes, now: float) -> tuple[SessionRefused, ...]:
         """What a snapshot remembers, in place of what this guard does; runs take its settings at their next event.
 
-        Raises :class:`SnapshotError` for bytes that cannot be used; then nothing has changed.
+        Answers the sessions that could not be restored, with the reason; these start afresh. Raises
+        :class:`SnapshotError` for bytes of which nothing can be used; then nothing has changed.
         """
         from .snapshot import load
 
         settings = self._settings
-        self._sessions = load(data, now, settings.max_runs, settings.idle_minutes * 60)
+        self._sessions, refused = load(data, now, settings.max_runs, settings.idle_minutes * 60)
         self._leave()
+        return refused
 
     def _leave(self) -> None:
         """The next event is looked up, whatever its names."""
@@ -242,7 +244,7 @@ def _start_known(
         if listed:
             check_batch(event.batch)  # before anything is done
     if event.continues is not None:
-        run.continue_from(sessions.find(run.session_key, _trimmed(event.continues)))
+        run.continue_from(sessions.find_live(run.session_key, _trimmed(event.continues), run.last_seen))
     if slot is not None:
         slot.state = LISTED
         start(run, slot, facts)

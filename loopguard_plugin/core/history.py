@@ -167,8 +167,8 @@ class History:
                 self.cascade = ErrorCascade()
             self.cascade.add(record)
         if self.busy or record.marks or record.failure is not None:
-            self.trim()
             self._stir(record)
+            self.trim()
         elif len(records) > self.brim:
             self.trim()
         self.calm = False  # until the response is over

@@ -11,7 +11,7 @@ from typing import Final
 from ..answers import CallsUnsettled, Code, Detector, Fact, NoteEmitted, RunEnded, WindowClosed
 from ..events import Status
 from . import wording
-from .batch import BLOCKED, LISTED, RUNNING, SETTLED, Batch, Ending, Note, Refusal, Slot
+from .batch import LISTED, RUNNING, SETTLED, Batch, Ending, Note, Refusal, Slot
 from .notes import OBSERVED
 from .observe import Call, Settlement
 from .post_compaction import CompactionWindow
@@ -42,15 +42,15 @@ def settle(run: Run, slot: Slot, settlement: Settlement, deliverable: bool, fact
     if slot.warning is not None and deliverable and settlement.status not in NOTHING:
         _warn(run, slot, slot.warning, settlement, facts)
     queue = batch.queue
-    if queue is None or (queue and queue[0] is slot):
-        if queue:
-            del queue[0]
+    if queue is None or queue.first is slot:
+        if queue is not None:
+            queue.pop()
         ending = _apply(run, slot, settlement, facts)
         if ending is not None and batch.owed is None:
             batch.owed = ending
     else:
         slot.settlement = settlement
-    if queue and (queue[0].state is not RUNNING):
+    if queue is not None and (first := queue.first) is not None and first.state is not RUNNING:
         _apply_ready(run, batch, facts)
     if batch.owed is not None:
         raise_if_due(run, slot, facts)
@@ -302,7 +302,7 @@ def bar(slot: Slot, batch: Batch) -> None:
     """A call that has not started is blocked like the rest of its batch."""
     if slot.state is not LISTED:
         return
-    slot.state = BLOCKED
+    batch.block(slot)
     owed = batch.owed
     if owed is not None and (batch.refusal is None or not batch.refusal.terminal):
         slot.refusal = Refusal(owed.detector, owed.count, wording.ended_sibling(owed.message), terminal=True)

@@ -13,7 +13,7 @@ from ..precedence import Loop
 from ..record import Record
 from ..repeated_errors import RepeatedErrors
 from ..run import Run
-from ..sessions import PARKED_SECONDS, Session, Sessions
+from ..sessions import Session, Sessions
 from ..streaks.error_cascade import ErrorCascade
 from ..streaks.since import Since
 from ..streaks.stagnation import Stagnation
@@ -31,31 +31,40 @@ from .rows import (
     SessionRow,
     SettlementRow,
     SlotRow,
-    Snapshot,
     StagnationRow,
     WindowRow,
 )
 
 
-def read(snapshot: Snapshot, now: float, limit: int, idle: float) -> Sessions:
-    """Sessions as they were, under the bounds of another guard. Raises LookupError or ValueError for a bad place."""
-    sessions = Sessions(limit, idle)
-    runs: list[Run] = []
-    for row in snapshot.sessions:
-        key, session = _SessionReader(row).session(row, now)
-        sessions._by_key[key] = session
-        runs += session.runs.values()
-    if sorted(snapshot.order + snapshot.parked) != list(range(len(runs))):
-        raise ValueError("not every run has one place in the order of use")
-    for at in snapshot.order:
-        sessions._runs[runs[at]] = None
-    for at in snapshot.parked:
-        sessions._parked[runs[at]] = None
-        runs[at].parked = True
-    due = [run.last_seen + idle for run in sessions._runs]
-    due += [run.last_seen + PARKED_SECONDS for run in sessions._parked]
-    sessions.due = min(due, default=math.inf)
-    return sessions
+class Restored:
+    """Sessions as they were, read one by one, and then put under the bounds of another guard."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._sessions: dict[str, Session] = {}
+        self._rank: dict[Run, int] = {}
+        self._parked: set[Run] = set()
+
+    def add(self, key: str, row: SessionRow) -> None:
+        """One more session. Raises LookupError or ValueError where it does not fit together; then it is left out."""
+        if key in self._sessions:
+            raise ValueError("a session of this key was read before")
+        session = _SessionReader(row).session(key, row, self._now)
+        self._sessions[key] = session
+        for run, run_row in zip(session.runs.values(), row.runs, strict=True):
+            self._rank[run] = run_row.rank
+            if run_row.parked:
+                self._parked.add(run)
+
+    def sessions(self, limit: int, idle: float) -> Sessions:
+        """All of them, in the order of use."""
+        sessions = Sessions(limit, idle)
+        for session in self._sessions.values():
+            sessions.adopt(session)
+        for run in sorted(self._rank, key=self._rank.__getitem__):
+            sessions.line_up(run, parked=run in self._parked)
+        sessions.expect()
+        return sessions
 
 
 def unpacked(text: bytes) -> str:
@@ -76,7 +85,7 @@ class _SessionReader:
         self._slot_rows: list[SlotRow] = []
         self._slots: dict[int, Slot] = {}
 
-    def session(self, row: SessionRow, now: float) -> tuple[str, Session]:
+    def session(self, key: str, row: SessionRow, now: float) -> Session:
         session = Session()
         for message in row.messages:
             session.is_new(self._texts[message])
@@ -85,11 +94,10 @@ class _SessionReader:
                 (self._text(run_id), self._key(warning)): bucket for run_id, warning, bucket in row.buckets
             }
         for run_row in row.runs:
-            run = self._run(run_row, self._texts[row.key], session, now)
-            session.runs[run.run_id] = run
+            session.add(self._run(run_row, key, session, now))
         if not row.runs or len(session.runs) != len(row.runs):
             raise ValueError("a session without runs, or two runs of one name")
-        return self._texts[row.key], session
+        return session
 
     def _text(self, at: int | None) -> str | None:
         return None if at is None else self._texts[at]
@@ -146,6 +154,7 @@ class _SessionReader:
         batch.refusal = self._refusal(row.refusal)
         batch.culprit = self._maybe(row.culprit)
         batch.owed = self._ending(row.owed)
+        batch.reopen()
         return batch
 
     def _slot(self, at: int) -> Slot:

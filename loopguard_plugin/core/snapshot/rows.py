@@ -126,11 +126,16 @@ class WindowRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class RunRow(Struct, frozen=True, array_like=True, gc=False):
-    """A run. ``age``: seconds since its last event; ``previous`` is None where it is the current batch itself."""
+    """A run. ``age``: seconds since its last event; ``previous`` is None where it is the current batch itself.
+
+    ``rank``: its place among the runs of all sessions, the least recently used first.
+    """
 
     run_id: Text | None
     agent_id: Text | None
     age: float
+    rank: Count
+    parked: bool
     records: list[RecordRow]
     slots: list[SlotRow]
     batch: BatchRow
@@ -153,9 +158,11 @@ class RunRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class SessionRow(Struct, frozen=True, array_like=True, gc=False):
-    """A session: its tables, the message ids that it has seen, its buckets and its runs."""
+    """A session: its tables, the message ids that it has seen, its buckets and its runs.
 
-    key: Text
+    Runs stand the least recently used first.
+    """
+
     texts: list[bytes]
     digests: bytes
     messages: list[Text]
@@ -163,9 +170,4 @@ class SessionRow(Struct, frozen=True, array_like=True, gc=False):
     runs: list[RunRow]
 
 
-class Snapshot(Struct, frozen=True, array_like=True, gc=False):
-    """The whole. ``order`` and ``parked``: the runs, counted through all sessions, the least recently used first."""
-
-    sessions: list[SessionRow]
-    order: list[Count]
-    parked: list[Count]
+Directory: TypeAlias = list[tuple[bytes, Count, bytes]]  # of each session its key, size in bytes and checksum

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
 from ..batch import Batch, Ending, Note, Refusal, Slot
@@ -34,7 +34,6 @@ from .rows import (
     SessionRow,
     SettlementRow,
     SlotRow,
-    Snapshot,
     StagnationRow,
     WindowRow,
 )
@@ -42,15 +41,15 @@ from .rows import (
 _LARGEST: Final = (1 << 63) - 1
 
 
-def write(sessions: Sessions, now: float) -> Snapshot:
-    """All sessions; ages are counted from ``now``."""
-    rows: list[SessionRow] = []
-    number: dict[Run, int] = {}
-    for key, session in sessions._by_key.items():
-        rows.append(_SessionWriter().session(key, session, now))
-        for run in session.runs.values():
-            number[run] = len(number)
-    return Snapshot(rows, [number[run] for run in sessions._runs], [number[run] for run in sessions._parked])
+def write(sessions: Sessions, now: float) -> Iterator[tuple[str, SessionRow]]:
+    """All sessions with their keys; ages are counted from ``now``.
+
+    Of those with as many runs, the one that is to lose a run first comes first.
+    """
+    rank = {run: at for at, run in enumerate((*sessions._parked, *sessions._runs))}
+    for size in sorted(sessions._sized):
+        for session in sessions._sized[size]:
+            yield next(iter(session.runs.values())).session_key, _SessionWriter(rank).session(session, now)
 
 
 def packed(text: str) -> bytes:
@@ -66,7 +65,8 @@ def _bounded(number: int) -> int:
 class _SessionWriter:
     """Rows of one session. Tables grow as what they hold is met; those of records and slots are of one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: Mapping[Run, int]) -> None:
+        self._rank = rank
         self._texts: dict[str, int] = {}
         self._digests: dict[int, int] = {}
         self._records: dict[int, int] = {}  # by identity
@@ -74,8 +74,7 @@ class _SessionWriter:
         self._slots: dict[int, int] = {}  # by identity
         self._slot_rows: list[SlotRow] = []
 
-    def session(self, key: str, session: Session, now: float) -> SessionRow:
-        text = self._text(key)
+    def session(self, session: Session, now: float) -> SessionRow:
         messages = [self._text(one) for one in session._messages or ()]
         buckets: list[BucketRow] = [
             (None if run_id is None else self._text(run_id), self._key(warning), bucket)
@@ -83,7 +82,7 @@ class _SessionWriter:
         ]
         runs = [self._run(run, now) for run in session.runs.values()]
         digests = b"".join(digest.to_bytes(16, "big") for digest in self._digests)
-        return SessionRow(text, [packed(one) for one in self._texts], digests, messages, buckets, runs)
+        return SessionRow([packed(one) for one in self._texts], digests, messages, buckets, runs)
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
@@ -113,6 +112,8 @@ class _SessionWriter:
             run_id=None if run.run_id is None else self._text(run.run_id),
             agent_id=None if run.agent_id is None else self._text(run.agent_id),
             age=now - run.last_seen,
+            rank=self._rank[run],
+            parked=run.parked,
             records=self._record_rows,
             slots=self._slot_rows,
             batch=self._batch(batch),
