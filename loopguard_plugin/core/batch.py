@@ -8,6 +8,7 @@ with the second.
 from __future__ import annotations
 
 from bisect import bisect
+from collections.abc import Callable
 from enum import IntEnum
 from operator import attrgetter
 from typing import Final, TypeAlias
@@ -40,13 +41,26 @@ BLOCKED: Final = State.BLOCKED
 OVER: Final = State.OVER
 
 
+class Words(Struct, frozen=True):
+    """A text that is put together whenever it is read: of the reasons for a block most are never read."""
+
+    write: Callable[..., str]
+    about: tuple[object, ...]
+
+
 class Refusal(Struct, frozen=True):
     """Why a call was not allowed to run."""
 
     detector: Detector
     count: int
-    reason: str
+    said: str | Words
     terminal: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The text for the model."""
+        said = self.said
+        return said if isinstance(said, str) else said.write(*said.about)
 
 
 class Ending(Struct, frozen=True):
@@ -57,7 +71,13 @@ class Ending(Struct, frozen=True):
     count: int
     tool: str
     call_id: str
-    message: str
+    said: str | Words
+
+    @property
+    def message(self) -> str:
+        """The text for the transcript."""
+        said = self.said
+        return said if isinstance(said, str) else said.write(*said.about)
 
 
 class Note(Struct, frozen=True):

@@ -103,7 +103,7 @@ def name(tool: str) -> str:
 
 
 def _fill(text: str, tool: str, loop: Loop) -> str:
-    return text.format(tool=name(tool), count=loop.count, tools=_listed(loop.tools))
+    return text.format(tool=name(tool), count=loop.count, tools=_listed(loop.tools) if loop.tools else "")
 
 
 def _listed(tools: Sequence[str]) -> str:
