@@ -159,6 +159,14 @@ class Batch(Struct, eq=False):
         """Whether calls that have not started count as blocked."""
         return self.owed is not None or self.refusal is not None
 
+    def only(self) -> Record | None:
+        """What its only call left, once nothing more can come of it; None for every other batch."""
+        if len(self.slots) != 1 or len(self.arrivals) != 1 or self.running or self.foreign is not None:
+            return None
+        state = self.slots[0].state
+        over = state is SETTLED or state is OVER
+        return self.arrivals[0] if over and self.queue is None and (self.owed is None or self.raised) else None
+
     def find(self, call_id: str, index: int | None, *, fresh: bool) -> Slot | None:
         """The call of that id, told apart by ``index`` where both sides give one.
 

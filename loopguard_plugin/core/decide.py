@@ -59,7 +59,7 @@ def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, fac
     batch = Batch(lone.batch_id, owed=owed)
     run.open(batch)
     batch.news = run.is_news(lone.call)
-    slot = batch.add(lone.call_id, lone.index, lone.call)
+    slot = batch.add(lone.call_id.strip(), lone.index, lone.call)
     if owed is None and run.capped:
         loop = _limit(run, 1) or loop
     _start(run, slot, loop, facts)
@@ -243,7 +243,9 @@ def _persisted(slot: Slot, loop: Loop) -> Ending:
 
 def _blocked(run: Run, slot: Slot, loop: Loop, calls: int, *, terminal: bool, observed: bool) -> BatchBlocked:
     return BatchBlocked(
-        **run.place(),
+        session_key=run.session_key,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
         tool=slot.call.shown,
         call_id=slot.call_id,
         detector=loop.detector,

@@ -63,4 +63,5 @@ def shadow(history: History, arrivals: Sequence[Record], foreign: Sequence[Recor
             surplus -= 1
         else:
             mixed.add(record)
+    mixed.note_stir()
     return mixed

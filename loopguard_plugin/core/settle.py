@@ -154,7 +154,9 @@ def observe_ending(run: Run, ending: Ending, facts: list[Fact]) -> None:
 
 def _ended(run: Run, ending: Ending, *, observed: bool) -> RunEnded:
     return RunEnded(
-        **run.place(),
+        session_key=run.session_key,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
         tool=ending.tool,
         call_id=ending.call_id,
         detector=ending.detector,
