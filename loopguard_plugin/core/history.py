@@ -89,17 +89,17 @@ class History:
 
     def add_ordinary(self, record: Record) -> None:
         """The newest call, the only one of a response that is over, of a tool that is exempt from nothing."""
-        stagnation = self.stagnation
+        stagnation, key = self.stagnation, record.key
         if (
-            self.calm
-            and record.key not in self.newest
+            key not in self.newest
             and not record.marks
             and record.failure is None
-            and (stagnation is None or record.key not in stagnation.remembered)
+            and (stagnation is None or key not in stagnation.remembered)
+            and (self.calm or self._calm_down(record))
         ):
             if stagnation is not None:
                 stagnation.pending += 1
-            self.newest[record.key] = record
+            self.newest[key] = record
             self.records.append(record)
             if len(self.records) > self.brim:
                 self.trim()
@@ -107,6 +107,28 @@ class History:
         self.add(record)
         response = (record,)
         self.end_response(response, response)
+
+    def _calm_down(self, record: Record) -> bool:
+        """Whether a call that is new, and has no marks, ends all that is under way: then that is done. It is not added.
+
+        A call that worked does, but for the count of calls since a change.
+        """
+        if record.outcome is None or self._since is not None:
+            return False
+        if self.swing.length != 2:
+            self.swing.begin(self.records)
+        self._tails = None
+        self.busy = False
+        self.stirred = 0
+        if self.stagnation is not None and self.stagnation.count:
+            self.stagnation.end_row()
+        cascade = self.cascade
+        if cascade is not None:
+            if cascade.row:
+                cascade.end_row()
+            self.stirred = cascade.longest()
+        self.calm = self.swing.length == 2
+        return True
 
     def end_response(self, response: Sequence[Record], watched: Sequence[Record]) -> None:
         """A response is over, and its calls are added. ``watched``: those of tools that stagnation looks at."""

@@ -67,8 +67,7 @@ class Stagnation:
             if len(stale) < NAMED:
                 stale.append(record)
         if news:
-            self.count = 0
-            self.stale = None
+            self.end_row()
         elif said:
             self.count += 1
             known = self.stale
@@ -86,8 +85,7 @@ class Stagnation:
             news = remembered.pop(key, None) != outcome
             remembered[key] = outcome
             if news:
-                self.count = 0
-                self.stale = None
+                self.end_row()
                 if len(remembered) > REMEMBERED:
                     del remembered[next(iter(remembered))]
                 return
@@ -99,6 +97,11 @@ class Stagnation:
             self.stale = {record.key: record.tool}
         elif len(stale) < NAMED:
             stale.setdefault(record.key, record.tool)
+
+    def end_row(self) -> None:
+        """Something new came back."""
+        self.count = 0
+        self.stale = None
 
     def forget_all(self) -> None:
         """A user wrote, or the context was compacted: making a call again is fair from here on."""
