@@ -7,6 +7,7 @@ with the second.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -39,13 +40,26 @@ BLOCKED: Final = State.BLOCKED
 OVER: Final = State.OVER
 
 
+class Words(Struct, frozen=True):
+    """A text that is put together whenever it is read: of the reasons for a block most are never read."""
+
+    write: Callable[..., str]
+    about: tuple[object, ...]
+
+
 class Refusal(Struct, frozen=True):
     """Why a call was not allowed to run."""
 
     detector: Detector
     count: int
-    reason: str
+    said: str | Words
     terminal: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The text for the model."""
+        said = self.said
+        return said if isinstance(said, str) else said.write(*said.about)
 
 
 class Ending(Struct, frozen=True):
@@ -56,7 +70,13 @@ class Ending(Struct, frozen=True):
     count: int
     tool: str
     call_id: str
-    message: str
+    said: str | Words
+
+    @property
+    def message(self) -> str:
+        """The text for the transcript."""
+        said = self.said
+        return said if isinstance(said, str) else said.write(*said.about)
 
 
 class Note(Struct, frozen=True):
@@ -136,6 +156,14 @@ class Batch(Struct, eq=False):
     def closed(self) -> bool:
         """Whether calls that have not started count as blocked."""
         return self.owed is not None or self.refusal is not None
+
+    def only(self) -> Record | None:
+        """What its only call left, once nothing more can come of it; None for every other batch."""
+        if len(self.slots) != 1 or len(self.arrivals) != 1 or self.running or self.foreign is not None:
+            return None
+        state = self.slots[0].state
+        over = state is SETTLED or state is OVER
+        return self.arrivals[0] if over and self.queue is None and (self.owed is None or self.raised) else None
 
     def find(self, call_id: str, index: int | None, *, fresh: bool) -> Slot | None:
         """The call of that id, told apart by ``index`` where both sides give one.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
-from .batch import LISTED, Batch, Ending, Lone, Refusal, Slot
+from .batch import LISTED, Batch, Ending, Lone, Refusal, Slot, Words
 from .history import History
 from .notes import OBSERVED
 from .observe import Call
@@ -58,8 +58,11 @@ def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, fac
         return None
     batch = Batch(lone.batch_id, owed=owed)
     run.open(batch)
-    slot = batch.add(lone.call_id, lone.index, lone.call)
-    start(run, slot, facts)
+    batch.news = run.is_news(lone.call)
+    slot = batch.add(lone.call_id.strip(), lone.index, lone.call)
+    if owed is None and run.capped:
+        loop = _limit(run, 1) or loop
+    _start(run, slot, loop, facts)
     return slot
 
 
@@ -107,11 +110,19 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
 def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
     """A call of the current batch, listed or just added, starts; its verdict is left on it."""
     batch = run.current
+    loop = None
     if slot.order[1] >= batch.admitted and batch.owed is None and batch.refusal is None:
         loop = _limit(run, 1) if run.capped else None
         if loop is None and run.history is not None:
             loop = _judge_alone(run, slot.call, run.history)
-        if loop is None or loop.level is WARNING:
+    _start(run, slot, loop, facts)
+
+
+def _start(run: Run, slot: Slot, loop: Loop | None, facts: list[Fact]) -> None:
+    """A call of the current batch starts. ``loop``: the verdict on it alone; its batch may have been closed before."""
+    batch = run.current
+    if loop is not None and batch.owed is None and batch.refusal is None:
+        if loop.level is WARNING:
             slot.warning = loop
         elif batch.culprit is None:
             _critical(run, slot, loop, facts)
@@ -189,9 +200,9 @@ def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact])
     """Block all of the batch that has not started, because of this call."""
     batch = run.current
     run.loose = True
-    shown, detector, count = slot.call.shown, loop.detector, loop.count
-    batch.refusal = Refusal(detector, count, wording.sibling(loop, shown), terminal)
-    culprit = Refusal(detector, count, wording.culprit(loop, shown), terminal)
+    detector, count, about = loop.detector, loop.count, (loop, slot.call.shown)
+    batch.refusal = Refusal(detector, count, Words(wording.sibling, about), terminal)
+    culprit = Refusal(detector, count, Words(wording.culprit, about), terminal)
     if terminal:
         batch.owed = _persisted(slot, loop)
     waiting = [one for one in batch.slots if one.state is LISTED]
@@ -224,14 +235,17 @@ def _observe(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]
 def _persisted(slot: Slot, loop: Loop) -> Ending:
     shown, detector, count = slot.call.shown, loop.detector, loop.count
     if detector is Detector.CALL_LIMIT:
-        return Ending(Code.CALL_LIMIT_REACHED, detector, count, shown, slot.call_id, wording.limit_reached(count))
-    message = wording.loop_persisted(loop, shown)
-    return Ending(Code.TOOL_LOOP_PERSISTED, detector, count, shown, slot.call_id, message)
+        said = Words(wording.limit_reached, (count,))
+        return Ending(Code.CALL_LIMIT_REACHED, detector, count, shown, slot.call_id, said)
+    said = Words(wording.loop_persisted, (loop, shown))
+    return Ending(Code.TOOL_LOOP_PERSISTED, detector, count, shown, slot.call_id, said)
 
 
 def _blocked(run: Run, slot: Slot, loop: Loop, calls: int, *, terminal: bool, observed: bool) -> BatchBlocked:
     return BatchBlocked(
-        **run.place(),
+        session_key=run.session_key,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
         tool=slot.call.shown,
         call_id=slot.call_id,
         detector=loop.detector,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from .record import FAILED, GONE, MUTATED, VETO, Record, compared
+from .streaks.error_cascade import WARNING as CASCADE_WARNING
 from .streaks.error_cascade import ErrorCascade
 from .streaks.no_progress import NoProgress
 from .streaks.ping_pong import Alternation, PingPong
@@ -84,21 +85,21 @@ class History:
             if error_cascade and any(record.failure is not None for record in self.records):
                 self.cascade = ErrorCascade()
                 self.cascade.count_window(self.records)
-        self._note_stir()
+        self.note_stir()
 
     def add_ordinary(self, record: Record) -> None:
         """The newest call, the only one of a response that is over, of a tool that is exempt from nothing."""
-        stagnation = self.stagnation
+        stagnation, key = self.stagnation, record.key
         if (
-            self.calm
-            and record.key not in self.newest
+            key not in self.newest
             and not record.marks
             and record.failure is None
-            and (stagnation is None or record.key not in stagnation.remembered)
+            and (stagnation is None or key not in stagnation.remembered)
+            and (self.calm or self._calm_down(record))
         ):
             if stagnation is not None:
                 stagnation.pending += 1
-            self.newest[record.key] = record
+            self.newest[key] = record
             self.records.append(record)
             if len(self.records) > self.brim:
                 self.trim()
@@ -107,33 +108,65 @@ class History:
         response = (record,)
         self.end_response(response, response)
 
+    def _calm_down(self, record: Record) -> bool:
+        """Whether a call that is new, and has no marks, ends all that is under way: then that is done. It is not added.
+
+        A call that worked does, but for the count of calls since a change.
+        """
+        if record.outcome is None or self._since is not None:
+            return False
+        if self.swing.length != 2:
+            self.swing.begin(self.records)
+        self._tails = None
+        self.busy = False
+        self.stirred = 0
+        if self.stagnation is not None and self.stagnation.count:
+            self.stagnation.end_row()
+        cascade = self.cascade
+        if cascade is not None:
+            if cascade.row:
+                cascade.end_row()
+            self.stirred = cascade.longest()
+        self.calm = self.swing.length == 2
+        return True
+
     def end_response(self, response: Sequence[Record], watched: Sequence[Record]) -> None:
         """A response is over, and its calls are added. ``watched``: those of tools that stagnation looks at."""
         stagnation, cascade = self.stagnation, self.cascade
+        stirred = 0 if self._tails is None else self._tails.longest
+        calm = self.swing.length == 2 and not self.busy
         if stagnation is not None:
-            stagnation.add(watched)
+            if len(watched) == 1:
+                stagnation.add_only(watched[0])
+            else:
+                stagnation.add(watched)
+            if stagnation.count:
+                calm = False
+                if stagnation.count > stirred:
+                    stirred = stagnation.count
         if cascade is not None:
-            cascade.add_response(response)
-        self._note_stir()
-        self.calm = (
-            self.swing.length == 2
-            and not self.busy
-            and (stagnation is None or not stagnation.count)
-            and (cascade is None or not cascade.row)
-        )
+            if cascade.row or len(response) != 1 or response[0].marks & FAILED:
+                cascade.add_response(response)
+            if cascade.row:
+                calm = False
+            failing = max(cascade.row, cascade.failures)
+            if failing > stirred and failing >= CASCADE_WARNING:
+                stirred = failing
+        self.stirred = stirred
+        self.calm = calm
 
     def forget_responses(self) -> None:
         """A user wrote, or the context was compacted: nothing that came before makes a response stale."""
         if self.stagnation is not None:
             self.stagnation.forget_all()
-            self._note_stir()
+            self.note_stir()
 
     def stale(self, key: int) -> int:
         """How many stale responses in a row a call would go on with; 0 where it is not remembered."""
         stagnation = self.stagnation
-        if stagnation is None or not stagnation.count or not stagnation.speaks():
+        if stagnation is None or not stagnation.count or key not in stagnation.remembered:
             return 0
-        return stagnation.count if key in stagnation.remembered else 0
+        return stagnation.count if stagnation.speaks() else 0
 
     def add(self, record: Record) -> None:
         """The newest call, with what came of it; the oldest one leaves when the window is full."""
@@ -209,10 +242,11 @@ class History:
         if self._tails is None:
             self._tails = Tails()
         self._tails.add(record)
-        self._note_stir()
+        self.busy = self._tails.longest > 0 or self._since is not None
 
-    def _note_stir(self) -> None:
-        tails = 0 if self._tails is None else self._tails.longest()
+    def note_stir(self) -> None:
+        """Work out ``stirred`` and ``busy`` anew: whoever adds records, and ends no response, has to ask for that."""
+        tails = 0 if self._tails is None else self._tails.longest
         self.busy = tails > 0 or self._since is not None
         stale = 0 if self.stagnation is None else self.stagnation.count
         failing = 0 if self.cascade is None else self.cascade.longest()
@@ -287,7 +321,7 @@ class History:
             self._stir(other)
         if not record.marks & MUTATED:  # these calls were counted when they were added
             self._since = since
-            self._note_stir()
+        self.note_stir()
 
     def recent(self, key: int) -> int:
         """How many calls of the window are this call, whatever came of them."""
@@ -321,21 +355,24 @@ class History:
 
     def exec_failures(self, key: int, projection: Projection | None) -> int:
         """The streak of exec failures that a call with these arguments would meet."""
-        if self._tails is None:
+        commands = None if self._tails is None else self._tails.exec
+        if commands is None:
             return 0
         if projection is None:
-            return self._tails.exec.count(key)
-        return self._tails.exec.count(key, projection.siblings.get(key, 0)) if projection.tool == "exec" else 0
+            return commands.count(key)
+        return commands.count(key, projection.siblings.get(key, 0)) if projection.tool == "exec" else 0
 
     def unknown_tool(self, tool: str) -> int:
         """How often in a row this tool did not exist."""
-        return self._tails.unknown.count(tool) if self._tails is not None else 0
+        unknown = None if self._tails is None else self._tails.unknown
+        return 0 if unknown is None else unknown.count(tool)
 
     def churn(self, tool: str, key: int, projection: Projection | None) -> int:
         """The churn streak that a call of this tool with these arguments would meet."""
-        if self._tails is None or (projection is not None and projection.tool != tool):
+        churn = None if self._tails is None else self._tails.churn
+        if churn is None or (projection is not None and projection.tool != tool):
             return 0
-        return self._tails.churn.count(tool, key)
+        return churn.count(tool, key)
 
     def tail(self) -> Alternation:
         """How the window ends, for the alternation."""

@@ -1,8 +1,8 @@
-"""The ordinary call: the only one of its response, let through, and settled plainly before the next one starts.
+"""The ordinary call: the only one of its response, and settled plainly before the next one starts.
 
 Nine events in ten are about such calls, so each of the two functions does in one go, and in as few steps as it takes,
 what :mod:`.decide` and :mod:`.settle` do with all care. Both answer None, and have changed nothing, where the event
-asks for that care.
+asks for that care. A call that is refused or warned about has a batch in full; in a run that stays stuck, each has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from xxhash import xxh3_128_intdigest
 
 from ..answers import Deliver, Fact, Step
 from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_batch
-from .batch import LISTED, RUNNING, Batch, Lone, Slot
+from .batch import BLOCKED, LISTED, OVER, RUNNING, Batch, Lone, Slot
 from .decide import let_run, open_batch
 from .fingerprint import text_digest, without_ids
 from .nonces import OPEN_BRACKET
@@ -30,16 +30,21 @@ _OK: Final = Status.OK
 
 def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     """A call starts a new batch after one call that has settled."""
-    former, made = run.lone, run.made
-    if former is None or made is None:
-        return _start_sibling(event, run, now)
-    if event.continues is not None:
+    former: Lone | Batch | None = run.lone
+    if former is not None:
+        made = run.made
+    else:
+        former = run.current
+        if former.by_id is not None:
+            return _start_sibling(event, run, now)
+        made = former.only() if run.left is None and run.window is None else None
+    if made is None or event.continues is not None:
         return None
     call_id, tool, batch_id, index = event.call_id, event.tool, event.batch_id, event.index
     if (
         call_id.__class__ is not str
         or tool.__class__ is not str
-        or (index is not former.index and index is not None and (index.__class__ is not int or index < 0))
+        or (index is not None and (index.__class__ is not int or index < 0))
         or (event.batch is not None and not is_alone(event))
     ):
         return None
@@ -67,8 +72,13 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
             if loop is not None:
                 facts: list[Fact] = []
                 return started(run, open_batch(run, lone, loop, None, facts), facts)
-    run.lone = lone
-    run.made = None
+    if run.lone is None:
+        run.let_alone(lone)
+        run.ending = None
+        run.loose = False
+    else:
+        run.lone = lone
+        run.made = None
     if run.apart:
         run.count_call(call.key)
     else:
@@ -80,7 +90,7 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
     """The call that stands for the current batch settles."""
     lone = run.lone
     if lone is None or run.made is not None:
-        return _settle_sibling(event, run, now)
+        return _settle_in_batch(event, run, now)
     if (
         event.call_id != lone.call_id
         or event.deliverable is not True
@@ -149,17 +159,20 @@ def _start_sibling(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     return PROCEEDS
 
 
-def _settle_sibling(event: ToolCallSettled, run: Run, now: float) -> Step | None:
-    """A call of the current batch, one of several, settles; in model call order where it can."""
+def _settle_in_batch(event: ToolCallSettled, run: Run, now: float) -> Step | None:
+    """A call of the current batch settles; one of several in model call order where it can."""
     batch = run.current
-    slot = _sibling(event, batch)
-    if (
-        slot is None
-        or slot.state is not RUNNING
-        or event.status is not None
-        or event.deliverable is not True
-    ):
+    slot = _sibling(event, batch) if batch.by_id is not None else _only_call(event, batch)
+    if slot is None or event.status is not None or event.deliverable is not True:
         return None
+    if slot.state is not RUNNING:
+        if slot.state is not BLOCKED:
+            return None
+        run.last_seen = now
+        slot.state = OVER
+        slot.ignored = True
+        run.count_open()
+        return settled(event, run, slot, [])
     run.last_seen = now
     return _settle(event, run, slot, observe_settlement(event, slot.call, run.wants_outcomes(), run.wants_identities()))
 
@@ -168,6 +181,17 @@ def _settle(event: ToolCallSettled, run: Run, slot: Slot, settlement: Settlement
     facts: list[Fact] = []
     settle(run, slot, settlement, True, facts)
     return settled(event, run, slot, facts)
+
+
+def _only_call(event: ToolCallSettled, batch: Batch) -> Slot | None:
+    """The only call of a batch, where a settlement names it in full."""
+    slots = batch.slots
+    if event.batch_id is None or event.batch_id != batch.batch_id or len(slots) != 1:
+        return None
+    slot, index = slots[0], event.index
+    if event.call_id != slot.call_id or event.tool.__class__ is not str:
+        return None
+    return slot if index is None or index is slot.index else None
 
 
 def _sibling(event: ToolCallStarted | ToolCallSettled, batch: Batch) -> Slot | None:

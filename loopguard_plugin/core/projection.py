@@ -100,10 +100,10 @@ class Shadow(History):
                 self._ends = self._ends.then(oldest.key)
             else:
                 self._others -= 1
-        self._note_stir()
+        self.note_stir()
 
-    def _note_stir(self) -> None:
-        super()._note_stir()
+    def note_stir(self) -> None:
+        super().note_stir()
         if self._before:
             self.stirred = sys.maxsize  # a call that is not in the window may stand before it
 

@@ -11,7 +11,7 @@ from typing import Final
 from ..answers import CallsUnsettled, Code, Detector, Fact, NoteEmitted, RunEnded, WindowClosed
 from ..events import Status
 from . import wording
-from .batch import LISTED, RUNNING, SETTLED, Batch, Ending, Note, Refusal, Slot
+from .batch import LISTED, RUNNING, SETTLED, Batch, Ending, Note, Refusal, Slot, Words
 from .notes import OBSERVED
 from .observe import Call, Settlement
 from .post_compaction import CompactionWindow
@@ -154,7 +154,9 @@ def observe_ending(run: Run, ending: Ending, facts: list[Fact]) -> None:
 
 def _ended(run: Run, ending: Ending, *, observed: bool) -> RunEnded:
     return RunEnded(
-        **run.place(),
+        session_key=run.session_key,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
         tool=ending.tool,
         call_id=ending.call_id,
         detector=ending.detector,
@@ -210,9 +212,9 @@ def _apply(run: Run, slot: Slot, settlement: Settlement, facts: list[Fact]) -> E
             errors.text = text
         count = errors.count
         if count > _retries(run, slot):
-            message = wording.repeated_error(slot.call.shown, count, text)
+            said = Words(wording.repeated_error, (slot.call.shown, count, text))
             code, detector = Code.REPEATED_TOOL_ERROR, Detector.REPEATED_TOOL_ERROR
-            ending = _ending_of(slot, code, detector, count, message)
+            ending = _ending_of(slot, code, detector, count, said)
     if run.window is not None and slot.armed_at == run.armings and run.limits.post_compaction:
         persisted = _watch(run, run.window, slot, settlement, facts)
         ending = ending or persisted
@@ -266,17 +268,17 @@ def _watch(
         return None
     run.window = None
     if window.persisted:
-        message = wording.compaction_persisted(slot.call.shown, window.size)
+        said = Words(wording.compaction_persisted, (slot.call.shown, window.size))
         code, detector = Code.COMPACTION_LOOP_PERSISTED, Detector.COMPACTION_LOOP_PERSISTED
-        return _ending_of(slot, code, detector, window.size, message)
+        return _ending_of(slot, code, detector, window.size, said)
     facts.append(
         WindowClosed(**run.place(), tool_calls=window.seen, pre_compaction_repeats=window.repeats)
     )
     return None
 
 
-def _ending_of(slot: Slot, code: Code, detector: Detector, count: int, message: str) -> Ending:
-    return Ending(code, detector, count, slot.call.shown, slot.call_id, message)
+def _ending_of(slot: Slot, code: Code, detector: Detector, count: int, said: Words) -> Ending:
+    return Ending(code, detector, count, slot.call.shown, slot.call_id, said)
 
 
 def end_open(run: Run, batch: Batch, facts: list[Fact]) -> Ending | None:
@@ -298,6 +300,10 @@ def end_open(run: Run, batch: Batch, facts: list[Fact]) -> Ending | None:
     return None if batch.raised else batch.owed
 
 
+def _ended_sibling(owed: Ending) -> str:
+    return wording.ended_sibling(owed.message)
+
+
 def bar(slot: Slot, batch: Batch) -> None:
     """A call that has not started is blocked like the rest of its batch."""
     if slot.state is not LISTED:
@@ -305,7 +311,7 @@ def bar(slot: Slot, batch: Batch) -> None:
     batch.block(slot)
     owed = batch.owed
     if owed is not None and (batch.refusal is None or not batch.refusal.terminal):
-        slot.refusal = Refusal(owed.detector, owed.count, wording.ended_sibling(owed.message), terminal=True)
+        slot.refusal = Refusal(owed.detector, owed.count, Words(_ended_sibling, (owed,)), terminal=True)
     else:
         slot.refusal = batch.refusal
     if slot.call.key == batch.culprit and batch.refusal is not None:

@@ -5,6 +5,7 @@ Tool names are shown as the model wrote them, shortened.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -104,7 +105,14 @@ def name(tool: str) -> str:
 
 
 def _fill(text: str, tool: str, loop: Loop) -> str:
-    return text.format(tool=name(tool), count=loop.count, tools=_listed(loop.tools))
+    fill = _filled if len(tool) <= NAME_LIMIT else _filled.__wrapped__
+    return fill(text, tool, loop.count, loop.tools)
+
+
+# A run that stays stuck is told the same in more than one place, again and again.
+@functools.lru_cache(maxsize=64)
+def _filled(text: str, tool: str, count: int, tools: tuple[str, ...]) -> str:
+    return text.format(tool=name(tool), count=count, tools=_listed(tools))
 
 
 def _listed(tools: Sequence[str]) -> str:

@@ -31,12 +31,17 @@ class ErrorCascade:
 
     def add_response(self, response: Iterable[Record]) -> None:
         """A response is over. Calls without an outcome say nothing, and only a success ends the row."""
-        settled = [record for record in response if record.outcome is not None]
-        if not all(record.marks & FAILED for record in settled):
-            self.end_row()
-        elif settled:
+        failed = []
+        for record in response:
+            if record.outcome is not None:
+                if not record.marks & FAILED:
+                    if self.row:
+                        self.end_row()
+                    return
+                failed.append(record)
+        if failed:
             self.row += 1
-            for record in settled:
+            for record in failed:
                 if len(self._tools) < TOOLS and record.tool not in self._tools:
                     self._tools = (*self._tools, record.tool)
                 if len(self._calls) < CALLS and record.key not in self._calls:

@@ -67,8 +67,7 @@ class Stagnation:
             if len(stale) < NAMED:
                 stale.append(record)
         if news:
-            self.count = 0
-            self.stale = None
+            self.end_row()
         elif said:
             self.count += 1
             known = self.stale
@@ -77,6 +76,32 @@ class Stagnation:
             for record in stale:
                 if len(known) < NAMED:
                     known.setdefault(record.key, record.tool)
+
+    def add_only(self, record: Record) -> None:
+        """As :meth:`add`, for the only call of a response."""
+        outcome = compared(record)
+        if outcome is not None:
+            key, remembered = record.key, self.remembered
+            news = remembered.pop(key, None) != outcome
+            remembered[key] = outcome
+            if news:
+                self.end_row()
+                if len(remembered) > REMEMBERED:
+                    del remembered[next(iter(remembered))]
+                return
+        elif not record.marks & VETO:
+            return
+        self.count += 1
+        stale = self.stale
+        if stale is None:
+            self.stale = {record.key: record.tool}
+        elif len(stale) < NAMED:
+            stale.setdefault(record.key, record.tool)
+
+    def end_row(self) -> None:
+        """Something new came back."""
+        self.count = 0
+        self.stale = None
 
     def forget_all(self) -> None:
         """A user wrote, or the context was compacted: making a call again is fair from here on."""
