@@ -16,7 +16,7 @@ from helpers import message, settle, start
 
 from loopguard_plugin import LoopGuard, TurnEndingError, parse_settings
 from loopguard_plugin.answers import Acknowledged, Answer, Deliver, Effect
-from loopguard_plugin.cli import main, progress, replay
+from loopguard_plugin.cli import main, progress
 from loopguard_plugin.events import Event
 from loopguard_plugin.report.rows import Action, Row, json_line, row
 from loopguard_plugin.report.tally import Tally
@@ -238,9 +238,10 @@ def test_reader_gone_is_no_error(tmp_path: Path) -> None:
     assert "BrokenPipe" not in told
 
 
-def test_formats_in_help_are_those_of_the_readers() -> None:
-    """The names that --format takes are those of the registry, and auto."""
-    assert ("auto", *FORMATS) == replay.FORMATS
+def test_wrong_format_name_lists_those_of_the_readers(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that --format does not take is answered with auto and every name of the registry."""
+    assert main(["replay", "--format", "morse", EVENTS]) == 2
+    assert ", ".join(f"'{name}'" for name in ("auto", *FORMATS)) in capsys.readouterr().err
 
 
 class Terminal(io.StringIO):

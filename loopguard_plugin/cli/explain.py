@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
         help="FILE:LINE or :LINE, as reports print it; or the number of an event of the file, from 0, as the HTML page "
         "and, for one file, 'replay --json' have it",
     )
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="what the file is")
+    parser.add_argument("--format", metavar="NAME", choices=FORMATS, default="auto", help="what the file is")
     parser.add_argument("--config", metavar="FILE", help="the gateway's JSON5 config file (default: all defaults)")
     parser.add_argument("--agent", metavar="ID", help="the agent whose settings count, where an event names none")
     parser.set_defaults(run=run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import BinaryIO, TypeAlias, cast
@@ -16,7 +16,7 @@ from .. import logs
 from ..answers import Answer
 from ..bus import EmbeddedBus
 from ..errors import TurnEndingError
-from ..events import Event
+from ..events import Event, ToolCallSettled, ToolCallStarted
 from ..middleware import LoopGuard
 from ..printable import printable
 from ..report.rows import Row, json_line, row
@@ -49,8 +49,12 @@ def play(
     *,
     as_json: bool,
     watchers: Sequence[Watcher] = (),
+    found: Collection[str] = (),
 ) -> Played:
-    """Play every file in order, as one stream of events. Problems go to stderr as they are met."""
+    """Play every file in order, as one stream of events. Problems go to stderr as they are met.
+
+    ``found``: those of the paths that nobody named; there, as in a directory, a talk without a call is no problem.
+    """
     # The report says what the log lines say, and better; with --json they go to stderr, as a gateway's would.
     with nullcontext() if as_json else logs.silenced():
         guard = LoopGuard(settings, clock=lambda: 0.0)  # recorded time is not wall time: nothing grows old here
@@ -58,7 +62,7 @@ def play(
         bus.use(guard)
         played = Played()
         player = _Player(bus, played, watchers, _bytes_out() if as_json else None)
-        anyio.run(_play_all, player, paths, form, agent)
+        anyio.run(_play_all, player, paths, form, agent, frozenset(found))
         played.guard_failures = guard.stats().errors
     return played
 
@@ -76,15 +80,19 @@ def size_of(files: Sequence[str]) -> int:
     return total
 
 
-async def _play_all(player: _Player, paths: Sequence[str], form: str, agent: str | None) -> None:
+async def _play_all(
+    player: _Player, paths: Sequence[str], form: str, agent: str | None, found: frozenset[str]
+) -> None:
     talks = Talks((agent or "").strip() or None)
     files = {path: list(files_of(path)) for path in paths}
     with Progress(size_of([file for found in files.values() for file in found])) as progress:
         for path in paths:
+            before = player.calls, player.played.problems
             for file in files[path]:
-                await _play_file(player, file, form, talks, progress, chosen=file == path)
-            if not files[path]:
-                player.problem(path, 0, "no transcripts in this directory")
+                await _play_file(player, file, form, talks, progress, chosen=file == path and path not in found)
+            nothing = before == (player.calls, player.played.problems)
+            if nothing and files[path] != [path]:
+                player.problem(path, 0, "no transcript with a call in this directory")
 
 
 async def _play_file(
@@ -97,7 +105,7 @@ async def _play_file(
                 print(f"{printable(file)}: skipped, no transcript of a known format", file=sys.stderr)
                 return
             player.played.files += 1
-            await player.play(source.name, progress.watch(source, read(source, talks, form)))
+            await player.play(source.name, progress.watch(source, read(source, talks, form)), chosen=chosen)
     except SourceError as error:
         player.problem(file, 0, str(error))
 
@@ -107,18 +115,21 @@ class _Player:
 
     def __init__(self, bus: EmbeddedBus, played: Played, watchers: Sequence[Watcher], out: BinaryIO | None) -> None:
         self.played = played
+        self.calls = 0
         self._bus = bus
         self._watchers = watchers
         self._out = out
 
-    async def play(self, name: str, items: Items) -> None:
+    async def play(self, name: str, items: Items, *, chosen: bool) -> None:
         """Every event of one file, in order."""
         publish, tally = self._bus.publish, self.played.tally
         untold = 0
         before = self.played.problems
         for item in items:
             if isinstance(item, Unreadable):
-                if self.played.problems - before < _MOST_TOLD:
+                if item.no_call and not chosen:
+                    print(printable(f"{name}: skipped, {item.text}"), file=sys.stderr)
+                elif self.played.problems - before < _MOST_TOLD:
                     self.problem(name, item.line, item.text)
                 else:
                     self.played.problems += 1
@@ -131,6 +142,7 @@ class _Player:
                 answer = ending
             line = row(tally.events, item.event, answer)
             tally.add(line, item.event, name, item.line)
+            self.calls += isinstance(item.event, (ToolCallStarted, ToolCallSettled))
             for watch in self._watchers:
                 watch(line, item.event, name, item.line)
             if self._out is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from ..printable import printable
@@ -18,26 +18,23 @@ if TYPE_CHECKING:
     from ..settings import Settings
     from .playing import Played
 
-# Spelled out here so that --help needs no reader; a test holds it equal to transcripts.FORMATS.
-FORMATS = (
-    "auto",
-    "events",
-    "openclaw",
-    "pi",
-    "claude-stream",
-    "claude-code",
-    "codex",
-    "codex-exec",
-    "codex-app-server",
-    "codex-tui",
-    "openai-chat",
-    "gemini",
-    "swe-agent",
-    "atif",
-    "magentic-one",
-    "hermes",
-)
-AGENTS = ("claude-code", "codex", "openclaw", "hermes")  # spelled out too, and held equal to places.PLACES
+class _Names(Collection[str]):
+    """The names that --format takes. The readers are loaded when a name is given, not for every --help."""
+
+    def __iter__(self) -> Iterator[str]:
+        from ..transcripts import FORMATS as READERS
+
+        return iter(("auto", *READERS))
+
+    def __contains__(self, name: object) -> bool:
+        return name == "auto" or any(name == one for one in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+FORMATS = _Names()
+AGENTS = ("claude-code", "codex", "openclaw", "hermes")  # spelled out for --help, and held equal to places.PLACES
 _STRENGTH = {"warn": 1, "block": 2, "end_turn": 3}
 _FIRED = {"note": 1, "block": 2, "end_turn": 3}
 
@@ -60,7 +57,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--from", dest="agents", choices=AGENTS, action="append", default=[], help=_FROM)
     parser.add_argument(
-        "--format", choices=FORMATS, default="auto", help="what the files are (default: look at the content)"
+        "--format",
+        metavar="NAME",
+        choices=FORMATS,
+        default="auto",
+        help="what the files are (default: look at the content; a wrong name lists all)",
     )
     parser.add_argument("--config", metavar="FILE", help="the gateway's JSON5 config file (default: all defaults)")
     parser.add_argument("--agent", metavar="ID", help="the agent whose settings count, where an event names none")
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments.config)
     if settings is None:
         return Exit.BAD_USAGE
-    files, missing = _files(arguments)
+    files, found, missing = _files(arguments)
     if not files and not missing:
         print(f"{arguments.usage()}loopguard replay: error: name a FILE, or an agent with --from", file=sys.stderr)
         return Exit.BAD_USAGE
@@ -105,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.BAD_USAGE
     watchers = [page.add] if page is not None else []
     played = play(
-        files, settings, arguments.format, arguments.agent, as_json=arguments.json, watchers=watchers
+        files, settings, arguments.format, arguments.agent, as_json=arguments.json, watchers=watchers, found=found
     )
     if page is not None and not _written(page, played):
         return Exit.BAD_INPUT
@@ -133,19 +134,19 @@ def _options(arguments: argparse.Namespace) -> Iterator[str]:
         yield from ("--agent", arguments.agent)
 
 
-def _files(arguments: argparse.Namespace) -> tuple[list[str], bool]:
-    """The files to play, and whether an agent has none where it usually keeps them."""
+def _files(arguments: argparse.Namespace) -> tuple[list[str], list[str], bool]:
+    """The files to play, those that were found with an agent, and whether one has none where it usually keeps them."""
     from .places import directory, sessions
 
-    files: list[str] = list(arguments.files)
+    mine: list[str] = []
     missing = False
     for agent in arguments.agents:
-        found = sessions(agent)
-        if not found:
+        theirs = sessions(agent)
+        if not theirs:
             print(printable(f"{agent}: no sessions under {directory(agent)}"), file=sys.stderr)
             missing = True
-        files += found
-    return files, missing
+        mine += theirs
+    return [*arguments.files, *mine], mine, missing
 
 
 def _written(page: Page, played: Played) -> bool:

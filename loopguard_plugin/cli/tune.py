@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--from", dest="agents", choices=AGENTS, action="append", default=[], help="as for replay")
     parser.add_argument("--fine", metavar="FILE", nargs="+", action="extend", default=[], help="healthy sessions")
     parser.add_argument("--stuck", metavar="FILE", nargs="+", action="extend", default=[], help="sessions with a loop")
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="what the files are")
+    parser.add_argument("--format", metavar="NAME", choices=FORMATS, default="auto", help="what the files are")
     parser.add_argument("--config", metavar="FILE", help="the config file that the settings are to go into")
     parser.add_argument("--agent", metavar="ID", help="tune for this agent alone")
     parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count() or 1, help="processes (default: CPUs)")

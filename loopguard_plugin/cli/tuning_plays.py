@@ -141,6 +141,8 @@ def _play(
                 return
             for item in read(source, Talks(errand.agent), errand.form):
                 if not isinstance(item, Placed):
+                    if item.no_call and not chosen:
+                        continue
                     problems.append((file, item.line, item.text))
                     continue
                 key = item.event.session_key.strip()

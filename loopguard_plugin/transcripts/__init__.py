@@ -1,37 +1,24 @@
 """Recorded sessions as events: one reader a format, all streaming unless the file is one JSON document.
 
-:data:`FORMATS` is the whole registry. A reader takes an open :class:`Source` and the :class:`Talks` of the replay and
-yields :class:`Placed` events and :class:`Unreadable` lines, in order; it never raises for what stands in a file.
+:data:`.registry.FORMATS` is the whole registry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
 
-from . import (
-    atif,
-    claude_code,
-    claude_stream,
-    codex,
-    codex_items,
-    codex_tui,
-    events_format,
-    gemini,
-    hermes,
-    magentic_one,
-    openai_chat,
-    openclaw,
-    swe_agent,
-)
-from .detect import detect
+from ..events import ToolCallSettled, ToolCallStarted
+from .detect import detect, sight
 from .items import Item, Items, Placed, Unreadable
+from .refusal import nothing_found, suspicious, unknown
+from .registry import FORMATS, Format
 from .source import Source, SourceError
 from .talk import Talk, Talks
 
 __all__ = [
     "FORMATS",
+    "Format",
     "Item",
     "Items",
     "Placed",
@@ -45,41 +32,39 @@ __all__ = [
     "read",
 ]
 
-Reader: TypeAlias = Callable[[Source, Talks], Items]
-
-FORMATS: Final[Mapping[str, Reader]] = {
-    "events": events_format.read,
-    "openclaw": openclaw.read,
-    "pi": openclaw.read,
-    "claude-stream": claude_stream.read,
-    "claude-code": claude_code.read,
-    "codex": codex.read,
-    "codex-exec": codex_items.read_exec,
-    "codex-app-server": codex_items.read_app_server,
-    "codex-tui": codex_tui.read,
-    "openai-chat": openai_chat.read,
-    "gemini": gemini.read,
-    "swe-agent": swe_agent.read,
-    "atif": atif.read,
-    "magentic-one": magentic_one.read,
-    "hermes": hermes.read,
-}
-
 _ENDINGS = (".jsonl", ".json", ".traj", ".jsonl.gz", ".json.gz", ".traj.gz")
 
 
 def read(source: Source, talks: Talks, name: str = "auto") -> Items:
-    """The events of one transcript. ``name`` is a key of :data:`FORMATS`, or ``auto`` to look at the content."""
+    """The events of one transcript. ``name`` is a key of :data:`FORMATS`, or ``auto`` to look at the content.
+
+    The last item of a file that has content and no call is an :class:`Unreadable` that says what it looks like; only a
+    file of loopguard's own events, where each line is checked by itself, may have none.
+    """
     try:
         found = detect(source) if name == "auto" else name
         if found is None:
-            broken = None if source.by_lines() else source.document()[1]
-            why = f"; as one JSON document: {broken}" if broken else ""
-            yield Unreadable(0, f"cannot tell the format; name it with --format ({', '.join(FORMATS)}){why}")
+            yield Unreadable(0, unknown(source))
+        elif found == "events" or not source.head():
+            yield from FORMATS[found].read(source, talks)
         else:
-            yield from FORMATS[found](source, talks)
+            yield from _read(source, talks, found, chosen=name != "auto")
     except SourceError as error:
         yield Unreadable(0, f"cannot be read to its end: {error}")
+
+
+def _read(source: Source, talks: Talks, name: str, *, chosen: bool) -> Items:
+    values = sight(source)
+    calls = problems = 0
+    for item in FORMATS[name].read(source, talks):
+        if isinstance(item, Unreadable):
+            problems += 1
+        elif isinstance(item.event, (ToolCallStarted, ToolCallSettled)):
+            calls += 1
+        yield item
+    if not calls:
+        quiet = not chosen and not problems and not suspicious(name, values)
+        yield Unreadable(0, nothing_found(name, values, lines=source.taken, chosen=chosen), no_call=quiet)
 
 
 def files_of(path: str) -> Iterator[str]:

@@ -21,6 +21,14 @@ _RESULT_FOR = re.compile(r"Tool result for (\S+)")
 _MOST_EARLY = 4096
 
 
+def fits(value: object) -> bool:
+    """Whether this is a trajectory, or a header line. Other formats have a ``schema_version`` too."""
+    fields = as_object(value)
+    if "__header__" in fields or text_of(fields, "schema_version").upper().startswith("ATIF"):
+        return True
+    return isinstance(fields.get("steps"), list) and ("agent" in fields or "schema_version" in fields)
+
+
 def read(source: Source, talks: Talks) -> Items:
     """The steps of one trajectory."""
     if source.by_lines():

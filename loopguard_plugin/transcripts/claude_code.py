@@ -19,6 +19,18 @@ from .values import Object, as_object, text_of
 _MOST_LINES = 20_000  # how many lines of inline sub-agents are remembered, to find the agent of the next one
 
 
+_ONLY = ("file-history-snapshot", "queue-operation", "progress", "pr-link")
+
+
+def fits(value: object) -> bool:
+    """Whether this is a line of a transcript."""
+    fields = as_object(value)
+    tag = fields.get("type")
+    if tag in _ONLY or (tag == "summary" and "leafUuid" in fields) or "parentUuid" in fields:
+        return True
+    return tag in ("system", "assistant", "user") and "message" in fields and "sessionId" in fields
+
+
 def read(source: Source, talks: Talks) -> Items:
     """The conversation of one transcript file."""
     session: _Session | None = None

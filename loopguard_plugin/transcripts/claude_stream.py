@@ -13,6 +13,14 @@ from .source import Source
 from .talk import Talks
 from .values import Object, as_object, text_of
 
+_LINES = ("system", "assistant", "user", "result", "stream_event")
+
+
+def fits(value: object) -> bool:
+    """Whether this is a line of the stream."""
+    fields = as_object(value)
+    return fields.get("type") in _LINES and ("message" in fields or "session_id" in fields)
+
 
 def read(source: Source, talks: Talks) -> Items:
     """The conversation of one stream."""

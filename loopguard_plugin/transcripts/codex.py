@@ -25,6 +25,15 @@ _FAILED = ("failed", "execution error", "unsupported call")
 _NOT_TYPED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
 
 
+_LINES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+
+
+def fits(value: object) -> bool:
+    """Whether this is a line of a rollout."""
+    fields = as_object(value)
+    return fields.get("type") in _LINES and "payload" in fields
+
+
 def read(source: Source, talks: Talks) -> Items:
     """The conversation of one rollout file."""
     session: _Session | None = None

@@ -22,6 +22,22 @@ from .values import Object, as_object, text_of
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
+_EXEC = ("thread.started", "turn.started", "turn.completed", "turn.failed", "item.started", "item.completed")
+_SERVER = ("item/", "turn/", "thread/", "codex/event/")
+
+
+def fits_exec(value: object) -> bool:
+    """Whether this is a line of ``codex exec --json``."""
+    fields = as_object(value)
+    return fields.get("type") in _EXEC and ("item" in fields or "thread_id" in fields or len(fields) <= 2)
+
+
+def fits_app_server(value: object) -> bool:
+    """Whether this is a notification of the app-server."""
+    fields = as_object(value)
+    return text_of(fields, "method").startswith(_SERVER) and "params" in fields
+
+
 def read_exec(source: Source, talks: Talks) -> Items:
     """The stream of ``codex exec --json``."""
     working: Working | None = None

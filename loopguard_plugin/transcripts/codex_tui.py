@@ -14,6 +14,11 @@ from .talk import Talks
 from .values import Object, as_object, text_of
 
 
+def fits(value: object) -> bool:
+    """Whether this is a line of the session log."""
+    return {"kind", "dir", "ts"} <= as_object(value).keys()
+
+
 def read(source: Source, talks: Talks) -> Items:
     """The events of one log. Every task that starts is a run: the prompts themselves are told in several ways."""
     working: Working | None = None

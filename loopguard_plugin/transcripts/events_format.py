@@ -5,11 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from ..errors import EventError
-from ..events import Event, decode_event
+from ..events import EVENT_TYPES, Event, decode_event
 from .items import Item, Items, Placed, Unreadable
 from .source import Source
 from .talk import Talks
-from .values import json_values, kind
+from .values import as_object, json_values, kind
+
+_TYPES = frozenset(str(kind.__struct_config__.tag) for kind in EVENT_TYPES)
+
+
+def fits(value: object) -> bool:
+    """Whether this line is an event."""
+    tag = as_object(value).get("type")
+    return isinstance(tag, str) and tag in _TYPES
 
 
 def read(source: Source, talks: Talks) -> Items:

@@ -15,6 +15,12 @@ from .values import Object, as_list, as_object, kind, text_of
 _PIDS = re.compile(r"\n(?:Background PIDs|Process Group PGID): [^\n]*")
 
 
+def fits(value: object) -> bool:
+    """Whether this is a session."""
+    fields = as_object(value)
+    return isinstance(fields.get("messages"), list) and "sessionId" in fields
+
+
 def read(source: Source, talks: Talks) -> Items:
     """The conversation of one session file."""
     document, problem = source.document()

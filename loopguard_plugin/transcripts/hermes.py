@@ -7,10 +7,10 @@ standard input.
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from itertools import groupby
 
 from ..events import Status
+from .archive import Tables, opened
 from .hermes_results import STEERED, outcome
 from .items import Items, Placed, Unreadable
 from .openai_chat import messages_of
@@ -18,9 +18,13 @@ from .source import Source
 from .talk import Talk, Talks
 from .values import json_text
 
-MAGIC = b"SQLite format 3\x00"
 NOT_RUN = "[loopguard] This call was not run"
 _STRUCTURED = "\x00json:"  # how Hermes marks content that is no plain text
+
+
+def fits(value: object) -> bool:
+    """Whether this is a Hermes database."""
+    return isinstance(value, Tables) and value.has("messages", "session_id", "role", "content", "tool_calls")
 
 
 def read(source: Source, talks: Talks) -> Items:
@@ -29,8 +33,7 @@ def read(source: Source, talks: Talks) -> Items:
         yield Unreadable(0, "a Hermes database is read from its file, not from standard input")
         return
     try:
-        with closing(sqlite3.connect(f"{source.path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            database.row_factory = sqlite3.Row
+        with opened(source.path) as database:
             rows = database.execute("SELECT * FROM messages ORDER BY session_id, id")
             for name, session in groupby(rows, key=lambda row: str(row["session_id"])):
                 talk = talks.open(name)

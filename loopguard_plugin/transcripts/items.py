@@ -21,10 +21,14 @@ class Placed(Struct, frozen=True, gc=False):
 
 
 class Unreadable(Struct, frozen=True, gc=False):
-    """A line that could not be played, and why. ``line`` 0: the file as a whole."""
+    """A line that could not be played, and why. ``line`` 0: the file as a whole.
+
+    ``no_call``: the file was read to its end and understood; nobody called a tool in it.
+    """
 
     line: int
     text: str
+    no_call: bool = False
 
 
 Item: TypeAlias = Placed | Unreadable

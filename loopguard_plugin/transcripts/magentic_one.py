@@ -17,6 +17,12 @@ from .values import as_list, as_object, kind, text_of
 _TO = re.compile(r"Orchestrator \(-> ([^)]+)\)")
 
 
+def fits(value: object) -> bool:
+    """Whether this is a log: only a list can be one."""
+    first = as_object(value[0]) if isinstance(value, list) and value else {}
+    return first.get("role") == "human" or text_of(first, "role").startswith("Orchestrator (")
+
+
 def read(source: Source, talks: Talks) -> Items:
     """The conversation of one log. ``line`` is the place of the message in the list."""
     document, problem = source.document()

@@ -23,6 +23,18 @@ _RETURN = re.compile(r"\s*<returncode>(-?\d+)</returncode>\s*(?:<output>\n?(.*?)
 _BLOCK = re.compile(r"```(?:bash|sh|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
 
 
+def fits(value: object) -> bool:
+    """Whether this is a message, a list of messages, or something that holds one."""
+    first = as_object(value[0] if isinstance(value, list) and value else value)
+    return _is_message(first) or any(
+        _is_message(as_object(next(iter(as_list(first.get(key))), None))) for key in ("messages", "traj")
+    )
+
+
+def _is_message(fields: Object) -> bool:
+    return isinstance(fields.get("role"), str) and ("content" in fields or "tool_calls" in fields)
+
+
 def read(source: Source, talks: Talks) -> Items:
     """Every conversation of one file."""
     if not source.by_lines():

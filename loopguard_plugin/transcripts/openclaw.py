@@ -21,6 +21,13 @@ from .talk import Talk, Talks
 from .values import Object, as_list, as_object, text_of
 
 
+def fits(value: object) -> bool:
+    """Whether this line is a header or a message of a session."""
+    fields = as_object(value)
+    tag = fields.get("type")
+    return tag == "session" or (tag == "message" and "role" in as_object(fields.get("message")))
+
+
 def read(source: Source, talks: Talks) -> Items:
     """The conversation of one session file."""
     talk: Talk | None = None

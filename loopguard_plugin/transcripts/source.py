@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
+from .archive import Members, Tables, looked_into
 from .values import json_values
 
 LONGEST = 256 << 20  # bytes
@@ -45,6 +46,7 @@ class Source:
         self._line = 0
         self._document: tuple[object, str | None] | None = None
         self._failure: SourceError | None = None
+        self._archive: tuple[Tables | Members | None] | None = None
 
     @classmethod
     def open(cls, path: str) -> Self:
@@ -67,6 +69,18 @@ class Source:
     def position(self) -> int:
         """How many of those bytes have been taken so far."""
         return self._raw.tell() if self.path is not None else 0
+
+    @property
+    def taken(self) -> int:
+        """How many lines have been taken so far, blank ones too; 0 where the whole was read as one document."""
+        return self._line
+
+    def archive(self) -> Tables | Members | None:
+        """What stands in a database or an archive; None for a file of text."""
+        if self._archive is None:
+            first = self.head()[:1]
+            self._archive = (looked_into(self.path, first[0]) if first else None,)
+        return self._archive[0]
 
     def head(self) -> list[bytes]:
         """The first lines that are not blank, without taking them: enough to tell the format by.

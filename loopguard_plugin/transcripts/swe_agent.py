@@ -12,6 +12,11 @@ from .talk import Talks
 from .values import as_list, as_object, kind, text_of
 
 
+def fits(value: object) -> bool:
+    """Whether this is a trajectory."""
+    return isinstance(as_object(value).get("trajectory"), list)
+
+
 def read(source: Source, talks: Talks) -> Items:
     """The steps of one trajectory. ``line`` is the number of the step."""
     document, problem = source.document()

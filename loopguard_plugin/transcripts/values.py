@@ -8,6 +8,8 @@ from ..json_text import read_line
 
 Object: TypeAlias = dict[str, object]
 
+_MOST_LOOKED_AT = 2000
+
 
 def json_values(line: bytes) -> tuple[list[object], str | None]:
     """Every JSON value of one line, and what is wrong with the rest of it (None: nothing).
@@ -58,3 +60,16 @@ def said_text(content: object) -> str:
         return content
     blocks = [as_object(block) for block in as_list(content)]
     return "\n".join(text for block in blocks if isinstance(text := block.get("text"), str))
+
+
+def inner(value: object, *names: str) -> list[Object]:
+    """The objects to tell a format by: of a line itself; of a list, or of the lists of these names, the first ones."""
+    lists = [value] if isinstance(value, list) else [as_list(as_object(value).get(name)) for name in names]
+    listed = [one for found in lists for one in found]
+    found = [one for one in listed[:_MOST_LOOKED_AT] if isinstance(one, dict)]
+    return [value, *found] if isinstance(value, dict) else found
+
+
+def blocks_of(content: object, *kinds: str) -> list[Object]:
+    """The blocks of a message's content that are of these types."""
+    return [one for one in map(as_object, as_list(content)) if one.get("type") in kinds]
