@@ -63,11 +63,16 @@ def said_text(content: object) -> str:
 
 
 def inner(value: object, *names: str) -> list[Object]:
-    """The objects to tell a format by: of a line itself; of a list, or of the lists of these names, the first ones."""
-    lists = [value] if isinstance(value, list) else [as_list(as_object(value).get(name)) for name in names]
-    listed = [one for found in lists for one in found]
-    found = [one for one in listed[:_MOST_LOOKED_AT] if isinstance(one, dict)]
-    return [value, *found] if isinstance(value, dict) else found
+    """The objects to tell a format by: a line itself, the first ones of a list, and those in lists of these names."""
+    found: list[Object] = []
+    for holder in value[:_MOST_LOOKED_AT] if isinstance(value, list) else [value]:
+        if isinstance(holder, dict):
+            found.append(holder)
+            for name in names:
+                found += [one for one in as_list(holder.get(name))[:_MOST_LOOKED_AT] if isinstance(one, dict)]
+        if len(found) > _MOST_LOOKED_AT:
+            break
+    return found
 
 
 def blocks_of(content: object, *kinds: str) -> list[Object]:
