@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from transcribed import tell
 
 from loopguard_plugin.events import (
     BatchCall,
-    CompactionRetry,
     Event,
     Status,
     ToolCallSettled,
     ToolCallStarted,
-    UserMessageCommitted,
 )
 from loopguard_plugin.transcripts import FORMATS, Placed, Source, Talks, Unreadable, detect, read
 
@@ -35,20 +34,6 @@ def events(name: str) -> list[Event]:
 def told(name: str) -> list[str]:
     """A sample as one short line an event."""
     return [tell(event) for event in events(name)]
-
-
-def tell(event: Event) -> str:
-    if isinstance(event, ToolCallStarted):
-        assert event.batch is not None
-        assert event.index is not None
-        assert event.batch[event.index].call_id == event.call_id
-        return f"{event.run_id} start {event.call_id} {event.tool} {event.index + 1}/{len(event.batch)}"
-    if isinstance(event, ToolCallSettled):
-        return f"{event.run_id} settle {event.call_id} {event.tool} {event.status or 'derived'}"
-    if isinstance(event, UserMessageCommitted):
-        return f"{event.run_id} user {event.kind}"
-    assert isinstance(event, CompactionRetry)
-    return f"{event.run_id} compaction"
 
 
 def results(name: str) -> dict[str, object]:

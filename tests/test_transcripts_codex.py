@@ -7,7 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from test_transcripts import events, results, tell, told
+from test_transcripts import events, results, told
+from transcribed import tell
 
 from loopguard_plugin.cli import main, places, replay
 from loopguard_plugin.transcripts import Placed, Source, Talks, Unreadable, detect, read

@@ -75,8 +75,7 @@ def test_atif_without_a_call_says_why_it_was_taken_for_it(tmp_path: Path) -> Non
     steps = [{"step_id": 1, "source": "user", "message": "hi"}]
     told = refused(written(tmp_path / "a.json", {"schema_version": "ATIF-v1.6", "agent": {}, "steps": steps}))
     assert told == (
-        'read as an ATIF trajectory (told by an ATIF "schema_version", or "steps" and "agent"): '
-        "1 entry, no tool call"
+        'read as an ATIF trajectory (told by an ATIF "schema_version", or "steps" and "agent"): 1 entry, no tool call'
     )
 
 

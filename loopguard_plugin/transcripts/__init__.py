@@ -32,7 +32,7 @@ __all__ = [
     "read",
 ]
 
-_ENDINGS = (".jsonl", ".json", ".traj", ".jsonl.gz", ".json.gz", ".traj.gz")
+_ENDINGS = (".jsonl", ".json", ".traj", ".eval", ".jsonl.gz", ".json.gz", ".traj.gz")
 
 
 def read(source: Source, talks: Talks, name: str = "auto") -> Items:

@@ -117,3 +117,8 @@ def typed(message: Object) -> bool:
 def interrupted(message: Object) -> bool:
     """Whether this message says that the user stopped the agent."""
     return said_text(message.get("content")).lstrip().startswith(INTERRUPT)
+
+
+def by_hand(boundary: Object, metadata: str) -> bool:
+    """Whether the user asked for a compaction (``/compact``): then the agent does not go on with what it was doing."""
+    return as_object(boundary.get(metadata)).get("trigger") == "manual"

@@ -2,44 +2,48 @@
 
 ``progress`` lines repeat what the sub-agents' own lines say and are left out, like everything that is not part of the
 conversation. A message that rides along with results, or comes while the agent is at work, steers the run; any other
-message that a person typed opens a new one.
+message that a person typed opens a new one. Exports hold the same lines as one list, or as ``loglines``.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-from .claude import Chain, interrupted, results_of, typed
+from .claude import Chain, by_hand, interrupted, results_of, typed
 from .items import Items, Placed, Unreadable
-from .jsonl import objects
+from .reading import entries
 from .source import Source
 from .talk import Talks
-from .values import Object, as_object, text_of
+from .values import Object, as_object, inner, text_of
 
 _MOST_LINES = 20_000  # how many lines of inline sub-agents are remembered, to find the agent of the next one
 
 
 _ONLY = ("file-history-snapshot", "queue-operation", "progress", "pr-link")
+_TALK = ("system", "assistant", "user")
 
 
 def fits(value: object) -> bool:
     """Whether this is a line of a transcript."""
+    if isinstance(value, list) or "loglines" in as_object(value):
+        lines = (one for one in inner(value, "loglines") if one.get("type") in _TALK)
+        return any("role" in as_object(one.get("message")) for one in lines)
     fields = as_object(value)
     tag = fields.get("type")
     if tag in _ONLY or (tag == "summary" and "leafUuid" in fields) or "parentUuid" in fields:
         return True
-    return tag in ("system", "assistant", "user") and "message" in fields and "sessionId" in fields
+    return tag in _TALK and "message" in fields and "sessionId" in fields
 
 
 def read(source: Source, talks: Talks) -> Items:
     """The conversation of one transcript file."""
     session: _Session | None = None
-    for entry in objects(source):
+    for entry in entries(source, "loglines"):
         if isinstance(entry, Unreadable):
             yield entry
             continue
-        line, fields = entry
-        if fields.get("type") not in ("user", "assistant", "system"):
+        _, line, fields = entry
+        if fields.get("type") not in _TALK:
             continue
         if session is None:
             session = _Session(talks, text_of(fields, "sessionId") or source.stem)
@@ -66,7 +70,8 @@ class _Session:
             yield from self._user(chain, fields, message, line)
         elif fields.get("subtype") == "compact_boundary":
             yield from chain.flush()
-            yield Placed(chain.talk.compacted(), line)
+            if not by_hand(fields, "compactMetadata"):
+                yield Placed(chain.talk.compacted(), line)
 
     def _user(self, chain: Chain, fields: Object, message: Object, line: int) -> Items:
         results = list(results_of(message))

@@ -6,7 +6,7 @@ Lines of a sub-agent carry ``parent_tool_use_id``.
 
 from __future__ import annotations
 
-from .claude import Chain, interrupted, results_of, typed
+from .claude import Chain, by_hand, interrupted, results_of, typed
 from .items import Items, Placed, Unreadable
 from .jsonl import objects
 from .source import Source
@@ -66,7 +66,8 @@ class _Session:
             case "system":
                 if "compact_boundary" in (fields.get("subtype"), message.get("subtype")):
                     yield from chain.flush()
-                    yield Placed(chain.talk.compacted(), line)
+                    if not (by_hand(fields, "compact_metadata") or by_hand(message, "compact_metadata")):
+                        yield Placed(chain.talk.compacted(), line)
             case "result":
                 self._ended = True
 

@@ -1,7 +1,7 @@
 """Codex rollout JSONL (``~/.codex/sessions/…/rollout-<time>-<uuid>.jsonl``).
 
-Consecutive calls with no output between them are one batch. Shell outputs carry durations and chunk numbers that
-change every time; they are reduced to exit code and output.
+Consecutive calls with no output between them are one batch; a call of a tool that the provider runs is one of its own.
+Shell outputs carry durations and chunk numbers that change every time; they are reduced to exit code and output.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from ..events import BatchCall, Event, Status
+from .hosted import HOSTED, hosted
 from .items import Items, Placed, Unreadable
 from .jsonl import objects
 from .shell import finished, running
@@ -85,6 +86,9 @@ class _Session:
                 yield from self.flush()
                 status, result = outcome(item.get("output"))
                 yield self.talk.settled(call_id, result=result, status=status)
+            case name if name in HOSTED:
+                self._heard_as = ""
+                yield from hosted(self.talk, item)
             case "message" if item.get("role") == "user":
                 if as_list(item.get("content")) and not _by_program(item):
                     yield from self._user("item")

@@ -34,8 +34,16 @@ def fits_exec(value: object) -> bool:
 
 def fits_app_server(value: object) -> bool:
     """Whether this is a notification of the app-server."""
-    fields = as_object(value)
+    fields = _notification(as_object(value))
     return text_of(fields, "method").startswith(_SERVER) and "params" in fields
+
+
+def _notification(fields: Object) -> Object:
+    """The notification of a line: the line itself, or what stands in the envelope that a client wrote it in."""
+    if "method" in fields:
+        return fields
+    found = (as_object(fields.get(name)) for name in ("message", "notification", "payload", "data", "event", "msg"))
+    return next((one for one in found if "method" in one), fields)
 
 
 def read_exec(source: Source, talks: Talks) -> Items:
@@ -63,7 +71,7 @@ def read_exec(source: Source, talks: Talks) -> Items:
 
 
 def read_app_server(source: Source, talks: Talks) -> Items:
-    """A log of app-server notifications, one JSON-RPC message a line."""
+    """A log of app-server notifications, one JSON-RPC message a line, also in an envelope and behind comment lines."""
     threads: dict[str, Working] = {}
     users: set[str] = set()
     for entry in objects(source):
@@ -71,6 +79,7 @@ def read_app_server(source: Source, talks: Talks) -> Items:
             yield entry
             continue
         line, fields = entry
+        fields = _notification(fields)
         params = as_object(fields.get("params"))
         method = text_of(fields, "method")
         if not method.startswith(("item/", "turn/", "thread/")) or not params:

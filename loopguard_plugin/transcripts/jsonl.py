@@ -8,10 +8,14 @@ from .items import Unreadable
 from .source import Source
 from .values import Object, json_values, kind
 
+_COMMENTS = (b"#", b"//")
+
 
 def objects(source: Source) -> Iterator[tuple[int, Object] | Unreadable]:
-    """``(line, object)`` for every object, and what could not be read, in order."""
+    """``(line, object)`` for every object, and what could not be read, in order. Comment lines are passed over."""
     for line, text in source.lines():
+        if text.lstrip().startswith(_COMMENTS):
+            continue
         values, problem = json_values(text)
         for value in values:
             if isinstance(value, dict):

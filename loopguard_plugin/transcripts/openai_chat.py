@@ -8,19 +8,14 @@ other than 0, and a command of nanobot that ends with another ``Exit code``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from ..events import BatchCall, Status
-from . import nanobot_results
+from . import mini_swe, nanobot_results
 from .items import Items, Placed, Unreadable
-from .shell import finished
 from .source import Source
 from .talk import Talk, Talks
 from .values import Object, as_list, as_object, json_text, json_values, kind, said_text, text_of
-
-_RETURN = re.compile(r"\s*<returncode>(-?\d+)</returncode>\s*(?:<output>\n?(.*?)\n?</output>\s*)?\Z", re.DOTALL)
-_BLOCK = re.compile(r"```(?:bash|sh|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
 
 
 def fits(value: object) -> bool:
@@ -90,17 +85,17 @@ def _name(fields: Object, name: str) -> str:
 def messages_of(talk: Talk, messages: Iterable[object], line: int | None) -> Items:
     """The messages of one conversation. ``line`` is where all of them stand, None: count them."""
     listed = list(messages)
-    told = _told_in_text(listed)
+    told = mini_swe.told_in_text(map(as_object, listed))
     for place, message in enumerate(map(as_object, listed), 1):
         at = line or place
         match message.get("role"):
             case "user" if told and talk.tool("command"):
                 status, result = _outcome(message)
                 yield Placed(talk.settled("command", result=result, status=status), at)
-            case "user":
+            case "user" if not mini_swe.by_program(message):
                 yield Placed(talk.said(), at)
             case "assistant":
-                calls = _told_calls(message) if told else _calls(message)
+                calls = mini_swe.calls(message) if told else _calls(message)
                 if calls:
                     yield from (Placed(event, at) for event in talk.asked(calls))
             case "tool" | "function":
@@ -130,28 +125,9 @@ def _call(call_id: str, function: Object) -> BatchCall:
 
 
 def _outcome(message: Object, tool: str = "") -> tuple[Status, object]:
+    if (ended := mini_swe.outcome(message)) is not None:
+        return ended
     content = message.get("content")
     text = said_text(content)
-    extra = as_object(message.get("extra"))
-    wrapped = _RETURN.match(text)
-    code = extra.get("returncode", int(wrapped.group(1)) if wrapped else None)
-    if isinstance(code, int):
-        output = extra.get("raw_output")
-        if not isinstance(output, str):
-            output = (wrapped.group(2) or "") if wrapped else text
-        return (Status.OK if code == 0 else Status.ERROR), finished(code, output)
     ended = nanobot_results.outcome(tool, text)
     return ended or (Status.ERROR if text.startswith("Error") else Status.OK, content)
-
-
-def _told_in_text(messages: list[object]) -> bool:
-    """Whether commands are written in the text, one block a response (mini-swe-agent's text mode)."""
-    objects = [as_object(message) for message in messages]
-    return not any(one.get("tool_calls") or one.get("function_call") for one in objects) and any(
-        one.get("role") == "user" and _RETURN.match(said_text(one.get("content"))) for one in objects
-    )
-
-
-def _told_calls(message: Object) -> list[BatchCall]:
-    blocks = _BLOCK.findall(said_text(message.get("content")))
-    return [BatchCall("command", "bash", {"command": blocks[0].strip()})] if len(blocks) == 1 else []

@@ -24,7 +24,7 @@ def unknown(source: Source) -> str:
         return f"this is {foreign}, which is not read"
     text = source.archive() is None and not source.by_lines()
     broken = source.document()[1] if text else None
-    told = f"cannot tell the format; name it with --format ({', '.join(FORMATS)})"
+    told = "cannot tell the format; name it with --format, if it is one that is read (a wrong name lists them all)"
     if broken:
         return f"{told}; as one JSON document: {broken}"
     return f"{told}; {shape}" if (shape := _shape(values)) else told
@@ -98,6 +98,8 @@ def _kind(value: object) -> str:
 
 
 def _amount(values: list[object]) -> str:
+    if isinstance(values[0], (Tables, Members)):
+        return "a database" if isinstance(values[0], Tables) else f"{len(values[0].names)} files"
     listed = max((len(one) for one in (_list_in(value) for value in values)), default=0)
     return f"{listed} entr{'y' if listed == 1 else 'ies'}" if listed else "one document"
 

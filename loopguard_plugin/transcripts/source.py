@@ -195,6 +195,6 @@ def _unpacked(stream: BinaryIO) -> BinaryIO:
 def _stem(name: str) -> str:
     """The file's name without its endings: ``a/b.jsonl.gz`` → ``b``."""
     stem = Path(name).name
-    for ending in (".gz", ".jsonl", ".json", ".traj"):
+    for ending in (".gz", ".jsonl", ".json", ".traj", ".eval"):
         stem = stem.removesuffix(ending)
     return stem or name
