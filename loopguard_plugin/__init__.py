@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         decode_event,
     )
     from .middleware import LoopGuard
+    from .recording import RecordEvents
     from .settings import Settings, parse_settings
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ __all__ = [
     "LoopGuardError",
     "MessageKind",
     "Proceed",
+    "RecordEvents",
     "Settings",
     "SettingsError",
     "SnapshotError",
@@ -74,6 +76,7 @@ _ROOMS = {
         "decode_event",
     ),
     "middleware": ("LoopGuard",),
+    "recording": ("RecordEvents",),
     "settings": ("Settings", "parse_settings"),
 }
 _LATE = {name: room for room, names in _ROOMS.items() for name in names}

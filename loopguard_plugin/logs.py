@@ -156,6 +156,12 @@ def malformed(event: object, error: EventError, unreported: int) -> None:
     _write("WARNING", text + _more(unreported), event=event_name(event))
 
 
+def not_recorded(path: str, error: Exception, unreported: int) -> None:
+    """An event that could not be written to a recording; it was passed on as ever."""
+    text = f"loopguard could not record an event in {plain(path, _LONGEST_REASON)}: {type(error).__name__}"
+    _write("WARNING", text + _more(unreported), event="record")
+
+
 def guard_failed(event: object, error: Exception, unreported: int) -> None:
     """An exception inside the guard, with its traceback; the event was passed on unjudged (SPEC 13).
 
