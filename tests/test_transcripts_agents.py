@@ -120,38 +120,54 @@ def test_vscode_journal(tmp_path: Path) -> None:
 
 
 def test_copilot_cli(tmp_path: Path) -> None:
-    """A call is told by its message, its start and its end, and counts once; only a full context arms the guard."""
+    """A call is told by its message, its start and its end, and counts once; a sub-agent is a run of its own."""
+
+    def line(kind: str, agent: str | None = None, **data: object) -> dict[str, object]:
+        return {"type": kind, "data": data, "id": "e"} | ({"agentId": agent} if agent else {})
+
+    def call(name: str) -> dict[str, object]:
+        return {"toolCallId": name, "toolName": "bash", "arguments": {"command": "ls"}}
+
     path = lines(
         tmp_path / "events.jsonl",
-        {"type": "session.start", "data": {"sessionId": "c"}},
-        {"type": "user.message", "data": {"content": "go"}},
-        {"type": "assistant.message", "data": {"toolRequests": [{"toolCallId": "a", "name": "view", "arguments": {}}]}},
-        {"type": "tool.execution_start", "data": {"toolCallId": "a", "toolName": "view", "arguments": {}}},
-        {"type": "tool.execution_complete", "data": {"toolCallId": "a", "success": True, "result": {"content": "x"}}},
-        {"type": "session.compaction_complete", "data": {"success": True}},
-        {"type": "session.compaction_complete", "data": {"success": True, "trigger": "manual"}},
-        {
-            "type": "tool.execution_start",
-            "data": {"toolCallId": "b", "toolName": "bash", "arguments": {"command": "ls"}},
-        },
-        {"type": "tool.execution_complete", "data": {"toolCallId": "b", "success": False, "error": {"message": "no"}}},
-        {
-            "type": "tool.execution_start",
-            "data": {"toolCallId": "c", "toolName": "bash", "arguments": {"command": "ls"}},
-        },
-        {"type": "abort", "data": {"reason": "user"}},
+        line("session.start", sessionId="c"),
+        line("user.message", content="go"),
+        line("user.message", content="x", source="skill-pdf"),
+        line("assistant.message", toolRequests=[{"toolCallId": "a", "name": "view", "arguments": {}}]),
+        line("tool.execution_start", toolCallId="a", toolName="view", arguments={}),
+        line("tool.execution_start", agent="sub", **call("s")),
+        line("tool.execution_complete", agent="sub", toolCallId="s", success=True, result={"content": "x"}),
+        line("tool.execution_complete", toolCallId="a", success=True, result={"content": "x", "detailedContent": "y"}),
+        line("session.compaction_start", trigger="threshold"),
+        line("session.compaction_complete", success=True),
+        line("session.compaction_start", trigger="manual"),
+        line("session.compaction_complete", success=True),
+        line("tool.user_requested", **call("u")),
+        line("tool.execution_start", **call("u")),
+        line("tool.execution_complete", toolCallId="u", success=True),
+        line("tool.execution_start", **call("b")),
+        line("tool.execution_complete", toolCallId="b", success=False, error={"message": "no"}),
+        line("user.message", content="also", delivery="steering"),
+        line("user.message", content="go on", isAutopilotContinuation=True),
+        line("session.snapshot_rewind", upToEventId="e", eventsRemoved=1),
+        line("tool.execution_start", **call("c")),
+        line("abort", reason="user"),
     )
     assert format_of(path) == "copilot-cli"
     assert told(path) == [
         "turn-1 user message",
         "turn-1 start a view 1/1",
+        "agent-sub start s bash 1/1",
+        "agent-sub settle s bash ok",
         "turn-1 settle a view ok",
         "turn-1 compaction",
         "turn-1 start b bash 1/1",
         "turn-1 settle b bash error",
-        "turn-1 start c bash 1/1",
-        "turn-1 settle c bash aborted",
+        "turn-1 user steering",
+        "turn-2 start c bash 1/1",
+        "turn-2 settle c bash aborted",
     ]
+    assert results(path)["a"] == "x"
     assert results(path)["b"] == {"message": "no"}
 
 
@@ -529,3 +545,45 @@ def test_database_of_another_product_is_refused(form: str, tmp_path: Path) -> No
         told = list(read(source, Talks(), form))
     assert all(isinstance(item, Unreadable) for item in told)
     assert "that can be read: no such table" in str(told[0])
+
+
+def test_cline_in_xml(tmp_path: Path) -> None:
+    """A call is an element of the response and settles with the next message; what the program says is no user."""
+
+    def user(*texts: str) -> dict[str, object]:
+        return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+    def assistant(text: str) -> dict[str, object]:
+        return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+    details = "<environment_details>\n12:00\n</environment_details>"
+    history = [
+        user("<task>\ngo\n</task>", details),
+        assistant("I look.\n<read_file>\n<path>a.txt</path>\n</read_file>"),
+        user("[read_file for 'a.txt'] Result:", "text", details),
+        assistant("Done."),
+        user("[ERROR] You did not use a tool in your previous response! Please retry with a tool use.", details),
+        assistant(
+            "<execute_command>\n<command>ls</command>\n<requires_approval>false</requires_approval>\n</execute_command>"
+        ),
+        user(
+            "[execute_command for 'ls'] Result:",
+            "The tool execution failed with the following error:\n<error>\nx",
+            details,
+        ),
+        assistant("<list_files>\n<path>.</path>\n</list_files>"),
+        user("[list_files for '.'] Result:", "The user denied this operation."),
+    ]
+    path = document(tmp_path / "api_conversation_history.json", history)
+    assert format_of(path) == "cline"
+    assert told(path) == [
+        "turn-1 user message",
+        "turn-1 start read_file read_file 1/1",
+        "turn-1 settle read_file read_file ok",
+        "turn-1 start execute_command execute_command 1/1",
+        "turn-1 settle execute_command execute_command error",
+        "turn-1 start list_files list_files 1/1",
+        "turn-1 settle list_files list_files denied",
+    ]
+    assert arguments(path)[:2] == [{"path": "a.txt"}, {"command": "ls", "requires_approval": "false"}]
+    assert results(path)["read_file"] == "text"

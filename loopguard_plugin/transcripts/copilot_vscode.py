@@ -19,6 +19,7 @@ from .talk import Talk, Talks
 from .values import Object, as_list, as_object, json_text, text_of
 
 _SET, _APPEND = 1, 2
+_REFUSED = {"0": Status.DENIED, "5": Status.SKIPPED}  # what the user said when asked
 
 
 def fits(value: object) -> bool:
@@ -78,8 +79,9 @@ def _told(part: Object) -> tuple[BatchCall, Status | None, object]:
     given = {name: part[name] for name in ("invocationMessage", "toolSpecificData") if part.get(name) is not None}
     call = BatchCall(text_of(part, "toolCallId"), text_of(part, "toolId"), given or None)
     confirmed = part.get("isConfirmed")
-    if confirmed is False or as_object(confirmed).get("type") == 0:
-        return call, Status.DENIED, "denied"
+    refused = Status.DENIED if confirmed is False else _REFUSED.get(str(as_object(confirmed).get("type")))
+    if refused is not None:
+        return call, refused, "refused"
     details = part.get("resultDetails")
     failed = as_object(details).get("isError") is True
     return call, (Status.ERROR if failed else None), UNKNOWN if details is None else details

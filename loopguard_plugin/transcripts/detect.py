@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .registry import FORMATS
 from .source import Source
-from .values import json_values
 
 
 def detect(source: Source) -> str | None:
@@ -23,7 +22,7 @@ def sight(source: Source) -> list[object]:
         return [archive]
     if not source.by_lines():
         return [source.document()[0]]
-    return [value for line in source.head() for value in json_values(line)[0]]
+    return [value for values, _ in source.seen() for value in values]
 
 
 def tell(values: list[object], *, but: str = "") -> str | None:

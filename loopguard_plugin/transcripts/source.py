@@ -46,6 +46,7 @@ class Source:
         self._line = 0
         self._document: tuple[object, str | None] | None = None
         self._failure: SourceError | None = None
+        self._seen: list[tuple[list[object], str | None]] | None = None
         self._archive: tuple[Tables | Members | None] | None = None
 
     @classmethod
@@ -134,11 +135,17 @@ class Source:
         The first line says so, unless it is broken: then most of the next ones must be objects. (In a document of many
         lines, some inner objects stand alone on theirs.) Fewer of them will do where the whole is no document either.
         """
-        head = self.head()
-        if not head or json_values(head[0])[1] is None:
+        head = self.seen()
+        if not head or head[0][1] is None:
             return bool(head)
-        objects = sum(map(_is_object, head[1:]))
+        objects = sum(problem is None and isinstance(values[0], dict) for values, problem in head[1:])
         return objects * 2 > len(head) - 1 or (objects > 0 and not self._is_document())
+
+    def seen(self) -> list[tuple[list[object], str | None]]:
+        """What the lines of the head hold, each with what is wrong with it; read once."""
+        if self._seen is None:
+            self._seen = [json_values(line) for line in self.head()]
+        return self._seen
 
     def _is_document(self) -> bool:
         try:
@@ -177,11 +184,6 @@ class Source:
 
 def _amount(size: int) -> str:
     return f"{size >> 20} MiB"
-
-
-def _is_object(line: bytes) -> bool:
-    values, problem = json_values(line)
-    return problem is None and isinstance(values[0], dict)
 
 
 def _unpacked(stream: BinaryIO) -> BinaryIO:
