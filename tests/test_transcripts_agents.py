@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transcribed import arguments, document, events, format_of, lines, results, told
@@ -122,10 +123,10 @@ def test_vscode_journal(tmp_path: Path) -> None:
 def test_copilot_cli(tmp_path: Path) -> None:
     """A call is told by its message, its start and its end, and counts once; a sub-agent is a run of its own."""
 
-    def line(kind: str, agent: str | None = None, **data: object) -> dict[str, object]:
+    def line(kind: str, agent: str | None = None, **data: object) -> dict[str, Any]:
         return {"type": kind, "data": data, "id": "e"} | ({"agentId": agent} if agent else {})
 
-    def call(name: str) -> dict[str, object]:
+    def call(name: str) -> dict[str, Any]:
         return {"toolCallId": name, "toolName": "bash", "arguments": {"command": "ls"}}
 
     path = lines(

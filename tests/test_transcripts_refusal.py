@@ -47,6 +47,29 @@ def test_talk_without_a_call_in_a_directory_is_told(tmp_path: Path, capsys: pyte
     assert f"{path}: skipped, read as OpenAI chat messages" in capsys.readouterr().err
 
 
+def test_talk_without_a_call_among_an_agents_own_sessions_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody named a file that --from found: chats without tools are passed over there, as in a directory."""
+    sessions = tmp_path / "projects" / "p"
+    sessions.mkdir(parents=True)
+    (sessions / "a.jsonl").write_bytes((SAMPLES / "claude-code.jsonl").read_bytes())
+    chat = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
+    path = written(sessions / "b.jsonl", chat)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    assert main(["replay", "--from", "claude-code"]) == 0
+    assert f"{path}: skipped, read as a Claude Code transcript" in capsys.readouterr().err
+    assert main(["replay", str(path)]) == 1
+
+
+def test_file_that_is_suspicious_is_bad_input_in_a_directory_too(tmp_path: Path) -> None:
+    """Where a file without a call looks like another format, or like a known one that is not read, it is an error."""
+    (tmp_path / "a.jsonl").write_bytes((SAMPLES / "events.jsonl").read_bytes())
+    autogen = [{"role": "user", "content": "x"}, {"source": "a", "models_usage": None, "content": "x"}]
+    written(tmp_path / "b.json", {"messages": autogen})
+    assert main(["replay", str(tmp_path)]) == 1
+
+
 def test_empty_file_has_nothing_to_refuse(tmp_path: Path) -> None:
     """An empty file is no error."""
     path = tmp_path / "none.jsonl"

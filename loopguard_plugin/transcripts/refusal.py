@@ -5,13 +5,18 @@ A file that plays as nothing looks the same as a session in which nothing is wro
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable
 from typing import Final
 
+from ..events import ToolCallStarted
 from .archive import Members, Tables
 from .detect import sight, tell
+from .items import Placed
 from .registry import FORMATS
 from .source import Source
+from .talk import Talks
 from .values import Object, as_list, as_object, inner, kind
 
 _MOST_KEYS = 6
@@ -41,14 +46,27 @@ def nothing_found(name: str, values: list[object], *, lines: int, chosen: bool) 
     text = f"read as {form.called} ({told}): {much}, no tool call"
     if foreign := foreign_of(values):
         return f"{text}; this looks like {foreign}, which is not read"
-    if other := tell(values, but=name):
+    if other := tell(values, but=name) if chosen else better(name, values):
         return f"{text}; this looks like {FORMATS[other].called}: --format {other}"
     return f"{text}; {_shape(values)}" if chosen else text
 
 
 def suspicious(name: str, values: list[object]) -> bool:
     """Whether a file without calls may be one of another format, rather than a talk without tools."""
-    return bool(foreign_of(values)) or tell(values, but=name) is not None
+    return bool(foreign_of(values)) or better(name, values) is not None
+
+
+def better(name: str, values: list[object]) -> str | None:
+    """Another format that fits and finds a call in these values, where ``name`` found none."""
+    if not values or isinstance(values[0], (Tables, Members)):
+        return None
+    text = b"".join(json.dumps(value).encode() + b"\n" for value in values)
+    for other, form in FORMATS.items():
+        if other != name and any(map(form.fits, values)):
+            items = form.read(Source(name, io.BytesIO(text)), Talks())
+            if any(isinstance(item, Placed) and isinstance(item.event, ToolCallStarted) for item in items):
+                return other
+    return None
 
 
 def foreign_of(values: list[object]) -> str:
