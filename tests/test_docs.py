@@ -163,3 +163,14 @@ def test_snippets_of_hosts_import_what_is_there(host: str) -> None:
         for node in ast.walk(parsed):
             if isinstance(node, ast.ImportFrom) and node.module == f"loopguard_plugin.hosts.{host}":
                 assert {alias.name for alias in node.names} <= defined
+
+
+@pytest.mark.parametrize("text", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_files_that_are_named_are_there(text: str) -> None:
+    """Every path on the pages for contributors exists, in the package or beside it."""
+    shown = re.sub(r"^```.*?^```$", "", page(text), flags=re.MULTILINE | re.DOTALL)
+    named = [word for word in re.findall(r"`([\w./*-]+)`", shown) if "/" in word or word.endswith((".py", ".md"))]
+    places = (ROOT, ROOT / "loopguard_plugin")
+    assert len(named) > 20
+    for word in named:
+        assert "NAME" in word or any([*place.glob(word)] for place in places), word
