@@ -17,6 +17,7 @@ import pytest
 from loguru import logger
 from pages import PAGES, ROOT, blocks, page, rows
 
+import loopguard_plugin
 from loopguard_plugin import LoopGuard, TurnEndingError, decode_event, parse_settings
 from loopguard_plugin.settings import Settings
 from loopguard_plugin.settings_plugin import ToolSettings
@@ -144,6 +145,22 @@ def snippets(text: str) -> list[str]:
     """The Python blocks of a page, without those that need a host's package."""
     found = blocks(page(text), "python")
     return [block for block in found if "loopguard_plugin.hosts" not in block]
+
+
+def test_the_reference_has_every_public_name() -> None:
+    """Each name of `__all__` is on the page that the site is built from, and each name on it is there."""
+    named = re.findall(r"^::: ([\w.]+)\.(\w+)$", page("docs/reference.md"), re.MULTILINE)
+    assert set(loopguard_plugin.__all__) <= {name for _, name in named}
+    for module, name in named:
+        tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+        kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        assert name in {node.name for node in tree.body if isinstance(node, kinds)}, f"{module}.{name}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """A page that nobody can reach from the site's menu is a page that nobody reads."""
+    shown = set(re.findall(r"([\w/-]+\.md)$", page("mkdocs.yml"), re.MULTILINE))
+    assert shown == {str(path.relative_to(ROOT / "docs")) for path in PAGES}
 
 
 def test_every_host_has_a_page() -> None:
