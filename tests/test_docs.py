@@ -132,12 +132,24 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is in the group dev")
 @pytest.mark.parametrize("text", PROGRAMS)
-def test_snippets_are_typed(text: str, tmp_path: Path) -> None:
+def test_snippets_pass_mypy(text: str, tmp_path: Path) -> None:
     """The Python of a page passes `mypy --strict`, as one program."""
     program = tmp_path / "program.py"
     program.write_text("\n\n".join(snippets(text)), encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}", str(program)]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert told.returncode == 0, told.stdout
+
+
+@pytest.mark.skipif(importlib.util.find_spec("basedpyright") is None, reason="basedpyright is in the group pyright")
+def test_snippets_pass_pyright(tmp_path: Path) -> None:
+    """The Python of every page passes pyright as well, whose rules are others."""
+    for text in PROGRAMS:
+        program = tmp_path / f"{Path(text).stem}.py"
+        program.write_text("\n\n".join(snippets(text)), encoding="utf-8")
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}', encoding="utf-8")
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert told.returncode == 0, told.stdout
 
 

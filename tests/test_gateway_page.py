@@ -112,10 +112,10 @@ async def same(args: Any) -> Outcome:
 
 
 def test_the_loop_is_short() -> None:
-    """A gateway author can take it in at a glance: under 35 lines, no line too long for a page."""
+    """A gateway author can take it in at a glance: under 40 lines, no line too long for the page."""
     (loop,) = [block for block in blocks(GATEWAY, "python") if "async def run_calls(" in block]
-    assert len(loop.splitlines()) < 35
-    assert max(len(line) for block in blocks(GATEWAY, "python") for line in block.splitlines()) <= 120
+    assert len(loop.splitlines()) < 40
+    assert max(len(line) for block in blocks(GATEWAY, "python") for line in block.splitlines()) <= 100
 
 
 async def test_calls_run_in_parallel_and_results_come_in_order() -> None:
@@ -248,7 +248,7 @@ async def test_a_bus_of_ones_own() -> None:
     async def hear(event: Event) -> None:
         heard.append(event)
 
-    bus = CODE["MyBus"](LoopGuard(), [hear])
+    bus = CODE["MyBus"](LoopGuard(), hear)
     events = [event for at in range(3) for event in failing(at)]
     assert [await bus.publish(event) for event in events[:5]][::2] == [Proceed()] * 3
     with pytest.raises(TurnEndingError):
