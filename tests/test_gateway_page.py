@@ -256,6 +256,15 @@ async def test_a_bus_of_ones_own() -> None:
     assert heard == events
 
 
+async def test_a_bus_of_ones_own_answers_where_the_guard_does_not() -> None:
+    """With the plugin switched off a start proceeds and a result is delivered; with handlers that answer None, None."""
+    off = settings_of({"plugins": {"entries": {"loopguard": {"enabled": False}}}})
+    started, settled = failing(0)
+    bus = CODE["MyBus"](LoopGuard(off))
+    assert [await bus.publish(started), await bus.publish(settled)] == [Proceed(), Deliver(error="refused")]
+    assert await last(None, {"plugins": {"entries": {"loopguard": {"enabled": False}}}}, repeats=1) is None
+
+
 def test_a_gateway_without_an_event_loop() -> None:
     """``settle`` of the page gives the value for the model, and the text of the end where the turn ends."""
     guard, given = LoopGuard(), []
