@@ -16,7 +16,7 @@ Each script asks one question and prints a Markdown table::
     python -m benchmarks.replay           how fast are recorded sessions replayed?
     python -m benchmarks.hook_start       what does one call of the Claude Code hook cost over bare Python?
     python -m benchmarks.host_overhead    what is added to a call inside LangChain or hermes-agent? (needs one of them)
-    python -m benchmarks.everything       all of the above, for the README
+    python -m benchmarks.everything       all of the above, for docs/speed.md
     python -m benchmarks.where            where does the time of a call go? (``--opcodes``: bytecodes by function)
     python -m benchmarks.check            does any ratio fall behind? (exit status 1 if so; needs no other guard)
 

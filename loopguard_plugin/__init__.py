@@ -1,7 +1,8 @@
 """loopguard: stops agents that repeat the same tool call without getting anywhere.
 
 ``LoopGuard`` is middleware for an agent gateway's event bus. The gateway publishes four events; the guard lets calls
-run, adds a note to a result, blocks a batch, or ends the turn with ``TurnEndingError``. README.md shows a whole loop.
+run, adds a note to a result, blocks a batch, or ends the turn with ``TurnEndingError``. docs/gateway.md shows a whole
+loop.
 
 All names are loaded when they are first asked for: events can be built and read without event loop and logging, and the
 hook of a process an event decides itself what is loaded.

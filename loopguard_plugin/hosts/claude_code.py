@@ -28,7 +28,8 @@ What this host cannot do:
 - The note comes beside the results of its response, naming the call; Claude Code lets no hook write into a result of
   another shape. Unknown tools and invalid arguments are known only then, too.
 - The end of a turn is shown as the hook's message. ``claude -p`` with text output shows nothing of it and exits 0;
-  ``--output-format stream-json`` has it as a system message, and ``terminal_reason`` is ``hook_stopped`` (README).
+  ``--output-format stream-json`` has it as a system message, and ``terminal_reason`` is ``hook_stopped``
+  (docs/hosts/claude-code.md).
 - An agent that delegated to one whose turn was ended reads why beside the result. That is a failure of its call where
   it waited; a background agent's call has long settled when the notification brings the reason.
 - Denials by permission rules reach no hook: they are told by the transcript's mark of an error, else by their wording.

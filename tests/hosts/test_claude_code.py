@@ -327,9 +327,9 @@ def test_lines_reach_the_debug_log(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_script_learns_of_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step], status: int, out: str, err: str
 ) -> None:
-    """The command in the README gives the answer and status 0, or the reason of the end and status 1."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (command,) = re.findall(r"```sh\n(claude -p.*?)\n```", readme, re.DOTALL)
+    """The command in docs/hosts/claude-code.md gives the answer and status 0, or the reason of the end and status 1."""
+    page = (Path(__file__).parents[2] / "docs" / "hosts" / "claude-code.md").read_text()
+    (command,) = re.findall(r"```sh\n(claude -p.*?)\n```", page, re.DOTALL)
     ours = f"{shlex.quote(str(CLI))} --allowed-tools 'Bash(*)' --model claude-sonnet-4-5"
     command = command.replace("claude", ours, 1)
     assert loopguard(["install", "claude-code", "--yes"]) == 0

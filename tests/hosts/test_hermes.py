@@ -306,7 +306,7 @@ def lived_and_replayed(tmp_path: Path, call: tuple[str, Any], times: int = 8) ->
     guard = LoopGuard()
     actions: list[str] = []
     with Source.open(str(tmp_path / "state.db")) as source:
-        for item in FORMATS["hermes"](source, Talks()):
+        for item in FORMATS["hermes"].read(source, Talks()):
             assert isinstance(item, Placed)
             try:
                 guard.feed(item.event)

@@ -313,7 +313,7 @@ def test_a_failing_command_counts_live_and_in_a_replay(
     actions: list[str] = []
     (stored,) = (path for path in Path(os.environ["HOME"]).rglob("*.jsonl") if f'"{command}' in unquoted(path))
     with Source.open(str(stored)) as source:
-        for item in FORMATS["openai-chat"](source, Talks()):
+        for item in FORMATS["openai-chat"].read(source, Talks()):
             assert isinstance(item, Placed), item
             try:
                 guard.feed(item.event)
