@@ -14,6 +14,7 @@ from typing import Any
 
 import pyjson5
 import pytest
+from helpers import turns
 from loguru import logger
 from pages import PAGES, ROOT, blocks, page, rows
 
@@ -203,3 +204,32 @@ def test_files_that_are_named_are_there(text: str) -> None:
     assert len(named) > 20
     for word in named:
         assert "NAME" in word or any([*place.glob(word)] for place in places), word
+
+
+def test_the_restart_of_the_page_keeps_what_was_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two failures before the restart and one after it end the turn; a damaged file is told, an absent one is none."""
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, Any] = {}
+    (code,) = [block for block in blocks(page("docs/operations.md"), "python") if "def on_shutdown" in block]
+    exec(code, space)
+    before, after = LoopGuard(), LoopGuard()
+    assert space["on_start"](before) is None
+    for event in turns(2, "fetch", {}, error="refused"):
+        before.feed(event)
+    space["on_shutdown"](before)
+    assert space["on_start"](after) is None
+    assert [path.name for path in tmp_path.iterdir()] == []
+    started, settled = turns(1, "fetch", {}, prefix="later", error="refused")
+    after.feed(started)
+    with pytest.raises(TurnEndingError):
+        after.feed(settled)
+    (tmp_path / "loopguard.state").write_bytes(b"no snapshot")
+    assert "snapshot" in space["on_start"](LoopGuard())
+
+
+def test_every_metric_is_told() -> None:
+    """The table of instruments has each that the module makes, and no other."""
+    source = (ROOT / "loopguard_plugin" / "metrics.py").read_text(encoding="utf-8")
+    text = page("docs/operations.md").split("## Metrics\n")[1].split("\n## ")[0]
+    told = {word for row in rows(text) for word in re.findall(r"`(loopguard\.[\w.]+)`", row[0])}
+    assert told == set(re.findall(r'"(loopguard\.[\w.]+)"', source))
