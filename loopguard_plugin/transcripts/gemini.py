@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ..events import BatchCall, Event, Status
 from .items import Items
-from .reading import UNKNOWN, answered, conversations
+from .reading import RUNNING, answered, conversations
 from .source import Source
 from .talk import Talk, Talks
 from .values import Object, as_list, as_object, inner, text_of
@@ -92,7 +92,7 @@ def _outcome(call: Object) -> tuple[Status | None, object]:
         response = {**response, "output": _PIDS.sub("", output)}
     result: object = response if len(results) <= 1 else [response, *results[1:]]
     if not results and text_of(call, "status") not in ("", *_ENDED):
-        return None, UNKNOWN
+        return None, RUNNING
     if call.get("status") == "cancelled":
         return Status.ABORTED, result
     failed = call.get("status") == "error" or response.get("error")
