@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transcribed import arguments, document, events, format_of, lines, results, told
+from transcribed import arguments, document, events, format_of, items, lines, results, told
 
 from loopguard_plugin.transcripts import Source, Talks, Unreadable, read
 
@@ -52,6 +52,7 @@ def test_gemini_lines(tmp_path: Path) -> None:
         "turn-3 user message",
     ]
     assert {event.session_key for event in events(path)} == {"g"}
+    assert [item.line for item in items(path)] == [2, 5, 5, 5, 5, 9, 9, 10]  # where each message was told last
 
 
 ROUNDS = {
