@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transcribed import arguments, document, events, format_of, lines, results, told
+from transcribed import arguments, document, events, format_of, items, lines, results, told
 
 from loopguard_plugin.transcripts import Source, Talks, Unreadable, read
 
@@ -52,6 +52,7 @@ def test_gemini_lines(tmp_path: Path) -> None:
         "turn-3 user message",
     ]
     assert {event.session_key for event in events(path)} == {"g"}
+    assert [item.line for item in items(path)] == [2, 5, 5, 5, 5, 9, 9, 10]  # where each message was told last
 
 
 ROUNDS = {
@@ -93,8 +94,10 @@ def test_vscode_chat(tmp_path: Path) -> None:
         "turn-1 start a read 1/2",
         "turn-1 start b grep 2/2",
         "turn-1 settle a read derived",
+        "turn-1 settle b grep ok",
         "turn-2 user message",
         "turn-2 start t run 1/1",
+        "turn-2 settle t run ok",
         "turn-2 start d run 1/1",
         "turn-2 settle d run denied",
         "turn-2 start e run 1/1",
@@ -173,7 +176,7 @@ def test_copilot_cli(tmp_path: Path) -> None:
 
 
 def test_cursor_transcript(tmp_path: Path) -> None:
-    """The transcript holds no results: its calls start and never settle."""
+    """The transcript holds no results: no two of its calls ended alike, as far as anybody knows."""
     call = {"type": "tool_use", "name": "Grep", "input": {"q": "x"}}
     path = lines(
         tmp_path / "t.jsonl",
@@ -186,8 +189,12 @@ def test_cursor_transcript(tmp_path: Path) -> None:
         "turn-1 user message",
         "turn-1 start call-1 Grep 1/2",
         "turn-1 start call-2 Grep 2/2",
+        "turn-1 settle call-1 Grep ok",
+        "turn-1 settle call-2 Grep ok",
         "turn-1 start call-3 Grep 1/1",
+        "turn-1 settle call-3 Grep ok",
     ]
+    assert len({str(result) for result in results(path).values()}) == 3
 
 
 def test_cursor_database(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def values_of(names: list[str]) -> st.SearchStrategy[object]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_no_value_makes_a_reader_raise(form: str, data: st.DataObject) -> None:
     """Whatever stands under the names that a reader knows, by lines or in one document; every event is well formed."""

@@ -96,6 +96,7 @@ RESPONSES_TOLD = [
     "turn-1 settle a read ok",
     "turn-1 settle b read error",
     "turn-1 start w web_search 1/1",
+    "turn-1 settle w web_search ok",
     "turn-1 start m find 1/1",
     "turn-1 settle m find error",
     "turn-1 start c patch 1/1",
@@ -364,7 +365,7 @@ def span(number: int, start: int, end: int, *more: object, **fields: object) -> 
 
 
 def test_opentelemetry_spans(tmp_path: Path) -> None:
-    """Spans play by their start; those that overlap are one batch; a result that was not recorded is not made up."""
+    """Spans play by their start; those that overlap are one batch; one without a recorded result settles too."""
     args = attribute("gen_ai.tool.call.arguments", stringValue='{"p": 1}')
     spans = [
         span(3, 90, 95, args, status={"code": 2, "message": "down"}),
@@ -377,6 +378,7 @@ def test_opentelemetry_spans(tmp_path: Path) -> None:
     assert told(path) == [
         "turn-0 start a grep 1/2",
         "turn-0 start 2 read 2/2",
+        "turn-0 settle a grep ok",
         "turn-0 settle 2 read derived",
         "turn-0 start 3 read 1/1",
         "turn-0 settle 3 read error",
@@ -503,7 +505,7 @@ def test_mini_swe_format_error_is_no_user(reply: dict[str, object], tmp_path: Pa
 
 
 def test_codex_web_search(tmp_path: Path) -> None:
-    """A search that the provider ran is a call of its own; the rollout holds no results, so it never settles."""
+    """A search that the provider ran is a call of its own; the rollout holds no results, so two are taken to differ."""
     search = {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "q"}}
     path = lines(
         tmp_path / "r.jsonl",
@@ -511,7 +513,10 @@ def test_codex_web_search(tmp_path: Path) -> None:
         {"type": "response_item", "payload": search},
         {"type": "response_item", "payload": search},
     )
-    assert told(path) == ["turn-1 user message"] + 2 * ["turn-1 start w web_search 1/1"]
+    assert told(path) == [
+        "turn-1 user message",
+        *(2 * ["turn-1 start w web_search 1/1", "turn-1 settle w web_search ok"]),
+    ]
 
 
 def test_codex_app_server_in_an_envelope(tmp_path: Path) -> None:

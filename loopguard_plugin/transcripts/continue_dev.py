@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ..events import BatchCall, Event, Status
 from .items import Items
-from .reading import UNKNOWN, answered, conversations
+from .reading import RUNNING, answered, conversations
 from .source import Source
 from .talk import Talk, Talks
 from .values import Object, as_list, as_object, inner, json_text, text_of
@@ -59,4 +59,4 @@ def _call(call: Object) -> BatchCall:
 def _outcome(state: Object) -> tuple[Status | None, object]:
     status = _ENDED.get(text_of(state, "status"))
     output = [text_of(as_object(item), "content") for item in as_list(state.get("output"))]
-    return (status, "\n".join(output)) if status is not None else (None, UNKNOWN)
+    return (status, "\n".join(output)) if status is not None else (None, RUNNING)

@@ -13,7 +13,7 @@ from typing import cast
 
 from ..events import BatchCall, Event, Status
 from .items import Items, Placed, Unreadable
-from .reading import UNKNOWN, answered, entries
+from .reading import RUNNING, UNRECORDED, answered, entries
 from .source import Source
 from .talk import Talk, Talks
 from .values import Object, as_list, as_object, json_text, text_of
@@ -71,7 +71,7 @@ def _call(call: Object) -> BatchCall:
 
 
 def _result(results: Object, call_id: str) -> tuple[Status | None, object]:
-    return None, results.get(call_id, UNKNOWN)
+    return None, results.get(call_id, UNRECORDED)
 
 
 def _told(part: Object) -> tuple[BatchCall, Status | None, object]:
@@ -83,8 +83,9 @@ def _told(part: Object) -> tuple[BatchCall, Status | None, object]:
     if refused is not None:
         return call, refused, "refused"
     details = part.get("resultDetails")
-    failed = as_object(details).get("isError") is True
-    return call, (Status.ERROR if failed else None), UNKNOWN if details is None else details
+    if details is None:
+        return call, None, RUNNING if part.get("isComplete") is False else UNRECORDED
+    return call, (Status.ERROR if as_object(details).get("isError") is True else None), details
 
 
 def _folded(chat: Object, line: Object) -> Object:

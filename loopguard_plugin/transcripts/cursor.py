@@ -15,7 +15,7 @@ from ..events import BatchCall, Event, Status
 from .archive import Tables, opened
 from .claude import typed
 from .items import Items, Placed, Unreadable
-from .reading import UNKNOWN, answered, conversations
+from .reading import RUNNING, UNRECORDED, answered, conversations
 from .source import Source
 from .talk import Talk, Talks
 from .values import Object, as_list, as_object, blocks_of, json_text, text_of
@@ -36,7 +36,7 @@ def fits_database(value: object) -> bool:
 
 
 def read(source: Source, talks: Talks) -> Items:
-    """The conversation of one transcript. Its calls never settle: what came of them is not in the file."""
+    """The conversation of one transcript. What came of its calls is not in the file."""
     return conversations(source, talks, _Transcript)
 
 
@@ -54,9 +54,9 @@ class _Transcript:
         for block in blocks_of(message.get("content"), "tool_use"):
             self._calls += 1
             call_id = text_of(block, "id") or f"call-{self._calls}"
-            calls.append(BatchCall(call_id, text_of(block, "name"), block.get("input")))
+            calls.append((BatchCall(call_id, text_of(block, "name"), block.get("input")), None, UNRECORDED))
         if calls:
-            yield from self.talk.asked(calls)
+            yield from answered(self.talk, calls)
 
     def done(self) -> Iterator[Event]:
         """Nothing is held back."""
@@ -115,8 +115,8 @@ def _call(call: Object, place: int) -> tuple[BatchCall, Status | None, object]:
         case "cancelled":
             return made, Status.ABORTED, value
         case "completed" | "success":
-            return made, None, value
-    return made, None, UNKNOWN if value is None else value
+            return made, None, UNRECORDED if value is None else value
+    return made, None, RUNNING if value is None else value
 
 
 def _value(text: object) -> object:

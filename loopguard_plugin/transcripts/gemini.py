@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 
 from ..events import BatchCall, Event, Status
-from .items import Items
-from .reading import UNKNOWN, answered, conversations
+from .items import Items, Placed, Unreadable
+from .reading import RUNNING, answered, entries, name_of
 from .source import Source
 from .talk import Talk, Talks
 from .values import Object, as_list, as_object, inner, text_of
@@ -33,16 +33,27 @@ def fits(value: object) -> bool:
 
 def read(source: Source, talks: Talks) -> Items:
     """The conversation of one session file."""
-    return conversations(source, talks, _Session, "messages")
+    session: _Session | None = None
+    for item in entries(source, "messages"):
+        if isinstance(item, Unreadable):
+            yield item
+            continue
+        holder, line, fields = item
+        if session is None:
+            session = _Session(talks.open(name_of(holder, fields) or source.stem))
+        yield from session.entry(fields, line)
+    if session is not None:
+        yield from session.done()
 
 
 class _Session:
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
         self._held: Object = {}  # the newest message, which may be told again
+        self._line = 0  # where it was told last
         self._known: set[str] = set()  # ids of user messages and of calls
 
-    def entry(self, fields: Object) -> Iterator[Event]:
+    def entry(self, fields: Object, line: int) -> Items:
         """The events of one message, once the next one shows that it is complete."""
         if "$rewindTo" in fields:
             yield from self.done()
@@ -54,10 +65,13 @@ class _Session:
             if message.get("type") in ("user", "gemini"):
                 if text_of(message, "id") != text_of(self._held, "id") or not text_of(message, "id"):
                     yield from self.done()
-                self._held = message
+                self._held, self._line = message, line
 
-    def done(self) -> Iterator[Event]:
+    def done(self) -> Items:
         """The message that was held back is complete."""
+        yield from (Placed(event, self._line) for event in self._events())
+
+    def _events(self) -> Iterator[Event]:
         message, self._held = self._held, {}
         if message.get("type") == "user" and self._is_new(text_of(message, "id")):
             yield self.talk.said()
@@ -92,7 +106,7 @@ def _outcome(call: Object) -> tuple[Status | None, object]:
         response = {**response, "output": _PIDS.sub("", output)}
     result: object = response if len(results) <= 1 else [response, *results[1:]]
     if not results and text_of(call, "status") not in ("", *_ENDED):
-        return None, UNKNOWN
+        return None, RUNNING
     if call.get("status") == "cancelled":
         return Status.ABORTED, result
     failed = call.get("status") == "error" or response.get("error")

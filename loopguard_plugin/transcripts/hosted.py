@@ -1,6 +1,6 @@
 """Items of OpenAI's Responses API for tools that the provider runs: web search, file search, code, images, MCP.
 
-Such a call and what came of it are one item. Of a web search the item holds no results: then it never settles.
+Such a call and what came of it are one item. Of a web search the item mostly holds no results.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def hosted(talk: Talk, item: Object) -> Iterator[Event]:
         yield talk.settled(call_id, result=error or found, status=Status.ERROR)
     elif found is not None:
         yield talk.settled(call_id, result=found, status=Status.OK)
+    elif item.get("status") in (None, "completed"):
+        yield talk.unrecorded(call_id)
 
 
 def arguments_of(item: Object) -> object:

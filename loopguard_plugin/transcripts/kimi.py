@@ -72,7 +72,7 @@ class _Wire:
                 yield from self.done()
                 yield self.talk.compacted()
             case "SubagentEvent":
-                name = text_of(payload, "parent_tool_call_id", "task_tool_call_id") or "agent"
+                name = text_of(payload, "agent_id", "parent_tool_call_id", "task_tool_call_id") or "agent"
                 agent = self._agents.setdefault(name, _Wire(self.talk.sub_agent(f"agent-{name}")))
                 event = as_object(payload.get("event"))
                 yield from agent._message(text_of(event, "type"), as_object(event.get("payload")))

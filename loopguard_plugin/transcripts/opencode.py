@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from ..events import BatchCall, Event, Status
 from .archive import Tables, opened
 from .items import Items, Placed, Unreadable
-from .reading import UNKNOWN, answered, conversations
+from .reading import RUNNING, answered, conversations
 from .shell import finished
 from .source import Source
 from .talk import Talk, Talks
@@ -129,4 +129,4 @@ def _outcome(part: Object) -> tuple[Status | None, object]:
             return Status.OK, state.get("output")
         case "error":
             return Status.ERROR, state.get("error")
-    return None, UNKNOWN
+    return None, RUNNING

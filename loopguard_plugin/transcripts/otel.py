@@ -2,7 +2,7 @@
 
 A span ``execute_tool`` is a call; the spans of one parent are told in the order of their start, and a call that starts
 before the one before it ended belongs to its batch. Arguments and results are there only where the application records
-them (``gen_ai.tool.call.arguments``, ``.result``); a call whose result was not recorded never settles. In Langfuse a
+them (``gen_ai.tool.call.arguments``, ``.result``). In Langfuse a
 ``TOOL`` observation is a call. Shapes: the GenAI semantic conventions of OpenTelemetry; Langfuse's API reference.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from ..events import BatchCall, Event, Status
 from .items import Items, Placed, Unreadable
-from .reading import UNKNOWN, answered, entries
+from .reading import UNRECORDED, answered, entries
 from .source import Source
 from .talk import Talk, Talks
 from .values import Object, as_list, as_object, inner, json_text, text_of
@@ -33,7 +33,7 @@ def fits(value: object) -> bool:
 
 
 def read(source: Source, talks: Talks) -> Items:
-    """Every trace of one file is a conversation. ``line`` is 0: spans come in no order."""
+    """Every trace of one file is a conversation. ``line`` is the place of the call in it, by time."""
     traces: dict[str, list[_Span]] = {}
     for item in entries(source, *_SPANS):
         if isinstance(item, Unreadable):
@@ -45,7 +45,7 @@ def read(source: Source, talks: Talks) -> Items:
                 traces.setdefault(span.session, []).append(span)
     for name, spans in traces.items():
         talk = talks.open(name or source.stem)
-        yield from (Placed(event, 0) for event in _events(talk, sorted(spans, key=lambda one: one.start)))
+        yield from _events(talk, sorted(spans, key=lambda one: one.start))
 
 
 def _spans_in(fields: Object) -> Iterator[Object]:
@@ -85,20 +85,25 @@ class _Span:
         failed = code in _FAILED or fields.get("level") == "ERROR" or bool(text_of(attributes, "error.type"))
         message = text_of(status, "message", "description") or text_of(fields, "statusMessage")
         self.status = Status.ERROR if failed else None
-        self.result: object = _read(result) if result is not None else (message or "error") if failed else UNKNOWN
+        self.result: object = _read(result) if result is not None else (message or "error") if failed else UNRECORDED
 
     def answer(self) -> tuple[BatchCall, Status | None, object]:
         return BatchCall(self.id, self.tool, self.args), self.status, self.result
 
 
-def _events(talk: Talk, spans: list[_Span]) -> Iterator[Event]:
+def _events(talk: Talk, spans: list[_Span]) -> Items:
     batch: list[_Span] = []
-    for span in spans:
+    place = 0
+    for place, span in enumerate(spans, 1):
         together = batch and span.parent == batch[0].parent and "" < span.start < max(one.end for one in batch)
         if batch and not together:
-            yield from answered(talk, [one.answer() for one in batch])
+            yield from (Placed(event, place - 1) for event in _answered(talk, batch))
             batch = []
         batch.append(span)
+    yield from (Placed(event, place) for event in _answered(talk, batch))
+
+
+def _answered(talk: Talk, batch: list[_Span]) -> Iterator[Event]:
     if batch:
         yield from answered(talk, [one.answer() for one in batch])
 

@@ -103,12 +103,17 @@ def _of_value(
 
 
 def answered(talk: Talk, calls: Sequence[tuple[BatchCall, Status | None, object]]) -> Iterator[Event]:
-    """One response whose results stand beside its calls: all start, then each settles. Status None: derived."""
+    """One response whose results stand beside its calls: all start, then each settles. Status None: derived.
+
+    In place of a result may stand ``RUNNING`` or ``UNRECORDED``.
+    """
     yield from talk.asked([call for call, _, _ in calls])
     for call, status, result in calls:
-        if result is not UNKNOWN:
+        if result is UNRECORDED:
+            yield talk.unrecorded(call.call_id)
+        elif result is not RUNNING:
             yield talk.settled(call.call_id, result=result, status=status)
 
 
-# In place of a result that the file does not hold. What is not known is not made up: such a call never settles.
-UNKNOWN: object = object()
+RUNNING: object = object()  # the call had not ended when the file was written: it never settles
+UNRECORDED: object = object()  # it ended, and the file does not say with what

@@ -1,8 +1,8 @@
 """Items of OpenAI's Responses API: a list, JSON lines, or responses and requests that hold one.
 
 The calls up to the first output are one batch, as in Codex' rollouts, which hold the same items. A tool that the
-provider runs (``web_search_call`` and its kind) is a batch of its own; what it found is mostly not in the item, and
-then the call never settles. Shape: the Responses API reference of OpenAI.
+provider runs (``web_search_call`` and its kind) is a batch of its own; what it found is mostly not in the item.
+Shape: the Responses API reference of OpenAI.
 """
 
 from __future__ import annotations

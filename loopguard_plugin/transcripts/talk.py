@@ -41,6 +41,7 @@ class Talk:
         self.run_id = run_id or "turn-0"
         self._turn = 0
         self._batches = 0
+        self._unrecorded = 0
         self._open: dict[str, list[_Open]] = {}
 
     def sub_agent(self, name: str) -> Talk:
@@ -117,6 +118,15 @@ class Talk:
             result=result,
             status=status,
         )
+
+    def unrecorded(self, call_id: str) -> ToolCallSettled:
+        """The end of a call of which the log does not hold the result.
+
+        It counts as a result that was never there before: a repetition is warned about, and nothing is blocked for
+        results that nobody knows.
+        """
+        self._unrecorded += 1
+        return self.settled(call_id, result={"not recorded": self._unrecorded}, status=Status.OK)
 
     def cut(self) -> list[ToolCallSettled]:
         """The log says that the agent was stopped: every call that still waits was aborted."""
