@@ -22,8 +22,8 @@ from ..events import (
     check_types,
 )
 from ..settings import Settings
-from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Batch, Slot
-from .decide import begin, begin_listed, refuse_late, start
+from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, SETTLED, Batch, Slot
+from .decide import begin, begin_listed, refuse_late, refuse_settled, start
 from .notes import Buckets
 from .observe import identify, observe_settlement
 from .ordinary import is_alone, settle_ordinary, start_ordinary
@@ -240,14 +240,17 @@ def _start_known(
     over, listed = None, False
     if slot is None:
         over = None if batch_id is None else run.closed_batch(batch_id)
-        listed = over is None and batch_id != run.current.batch_id and not is_alone(event)
+        new = over is None and batch_id != run.current.batch_id
+        listed = new and (not is_alone(event) or (bool(event.batch) and run.has_orphans(batch_id)))
         if listed:
             check_batch(event.batch)  # before anything is done
     if event.continues is not None:
         run.continue_from(sessions.find_live(run.session_key, _trimmed(event.continues), run.last_seen))
     if slot is not None:
-        slot.state = LISTED
-        start(run, slot, facts)
+        if slot.state is LISTED:
+            start(run, slot, facts)
+        else:
+            refuse_settled(run, slot, facts)
         return slot
     if over is not None and over is not run.current:
         return refuse_late(run, over, call_id, event.index, identify(event.tool, event.args, run.tools))
@@ -263,7 +266,8 @@ def _start_known(
 def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str, facts: list[Fact]) -> Slot:
     """The first start of a new batch whose whole list it carries.
 
-    Of a batch that comes back after another one, the calls that started before are left out of the list.
+    Of a batch that comes back after another one, the calls that started before are left out of the list. A call that
+    settled before any start of its batch counts as settled.
     """
     tools = run.tools
     back = run.knows_batch(batch_id) or not run.left_nothing(batch_id)
@@ -276,7 +280,12 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
     slot = run.current.find(call_id, event.index, fresh=True)
     if slot is None:
         slot = run.current.add(call_id, event.index, identify(event.tool, event.args, tools))
-    start(run, slot, facts)
+    if slot.state is not SETTLED:
+        start(run, slot, facts)
+    elif run.current.closed:
+        refuse_settled(run, slot, facts)
+    else:
+        run.ending = None
     return slot
 
 
