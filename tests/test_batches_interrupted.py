@@ -152,5 +152,5 @@ def test_call_that_settled_before_its_list_is_not_judged_again() -> None:
     }
     batch = [("a", "read", SAME), ("b", "read", SAME)]
     early = settle("a", args=SAME, batch_id="B", result="same")
-    events = [early, start("b", batch_id="B", batch=batch), start("a", batch_id="B", batch=batch), early]
+    events: list[Event] = [early, *(start(name, batch_id="B", batch=batch) for name in "ba"), early]
     assert [answer[0] for answer in play(config, events)] == ["deliver", "proceed", "proceed", "deliver"]

@@ -175,6 +175,17 @@ def test_idle_run_with_an_open_call_is_kept_for_a_day() -> None:
     assert ("q", 1) in [(fact.run_id, fact.open_calls) for fact in facts if isinstance(fact, RunEvicted)]
 
 
+def test_run_that_was_parked_is_idle_again_in_time() -> None:
+    """A run that goes on after hours with an open call is forgotten ``idleMinutes`` after its last event, not later."""
+    guard = guard_of(idle=30)
+    guard.feed(start("slow"), 0.0)
+    guard.feed(message(session="other"), 60 * MINUTE)
+    guard.end_run("other", "r")
+    guard.feed(settle("slow"), 120 * MINUTE)
+    facts = guard.feed(message(session="other"), 151 * MINUTE).facts
+    assert [fact.session_key for fact in facts if isinstance(fact, RunEvicted)] == ["s"]
+
+
 def test_parked_runs_are_evicted_before_busy_ones() -> None:
     """Runs that wait for a call have been idle longest, so they go first where room is short."""
     guard = guard_of(max_runs=2, idle=1)

@@ -40,8 +40,8 @@ class Leftovers:
     """What a run keeps that most runs never have.
 
     ``remembered``: open and blocked calls of ended batches; ``orphans``: calls whose start was never seen;
-    ``batches``: how many of both there are, by batch id; ``would``: how many notes, blocks and ends observe mode left undone, and whether it would
-    have spent the allowance.
+    ``batches``: how many of both there are, by batch id; ``would``: how many notes, blocks and ends observe mode left
+    undone, and whether it would have spent the allowance.
     """
 
     __slots__ = ("batches", "orphans", "remembered", "would")

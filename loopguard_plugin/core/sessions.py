@@ -116,6 +116,7 @@ class Sessions:
                 run.parked = False
                 del self._parked[run]
                 self._runs[run] = None
+                self.due = min(self.due, now + self.idle)
             else:
                 self._runs.move_to_end(run)
             session.use(run)
