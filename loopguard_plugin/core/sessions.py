@@ -185,8 +185,7 @@ class Sessions:
     def _remove(self, run: Run) -> None:
         self._runs.pop(run, None)
         self._parked.pop(run, None)
-        if self.latest is run:
-            self.latest = None
+        self.latest = None  # its session may stand behind the one that was used last
         session = self._by_key[run.session_key]
         del session.runs[run.run_id]
         self._resize(session, len(session.runs) + 1)
