@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..answers import Acknowledged, AgentsUnnamed, Effect, Fact, SessionRefused, Step
+from ..answers import Acknowledged, AgentsUnnamed, Effect, Fact, FailureInside, SessionRefused, Step
 from ..errors import EventError, TurnEndingError
 from ..events import (
     CompactionRetry,
@@ -27,10 +27,11 @@ from .decide import begin, begin_listed, refuse_late, refuse_settled, start
 from .notes import Buckets
 from .observe import identify, observe_settlement
 from .ordinary import is_alone, settle_ordinary, start_ordinary
-from .run import Run
+from .run import Place, Run
 from .sessions import Sessions
 from .settle import settle, settle_alone, settle_late
 from .steps import error_of, settled, started
+from .troubles import NOTED, take
 
 _NO_SESSION: Final = object()
 
@@ -59,27 +60,41 @@ class Guard:
     def feed(self, event: Event, now: float) -> Step:
         """Judge one event. ``now``: seconds on any clock that only goes forward; it serves idle expiry alone.
 
-        Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
+        Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed. After any
+        other exception, which would be a mistake in here, the event's run starts afresh.
         """
-        # An event with the names of the one before it needs neither checks nor look-ups, and most events have them.
-        kind = event.__class__
-        if kind is ToolCallStarted:
-            if (
+        try:
+            # An event with the names of the one before it needs neither checks nor look-ups, and most events have them.
+            kind = event.__class__
+            if kind is ToolCallStarted:
+                if (
+                    event.session_key == self._session_key
+                    and event.run_id == self._run_id
+                    and (event.agent_id is self._agent_id or event.agent_id == self._agent_id)
+                    and now < self._sessions.due
+                ):
+                    run = self._latest
+                    step = start_ordinary(event, run, now) or self._started(event, run, now, [])  # type: ignore[arg-type]  # its very class was compared
+                    return step if not NOTED else self._with_noted(step, event)
+            elif kind is ToolCallSettled and (
                 event.session_key == self._session_key
                 and event.run_id == self._run_id
                 and (event.agent_id is self._agent_id or event.agent_id == self._agent_id)
                 and now < self._sessions.due
             ):
                 run = self._latest
-                return start_ordinary(event, run, now) or self._started(event, run, now, [])  # type: ignore[arg-type]  # its very class was compared
-        elif kind is ToolCallSettled and (
-            event.session_key == self._session_key
-            and event.run_id == self._run_id
-            and (event.agent_id is self._agent_id or event.agent_id == self._agent_id)
-            and now < self._sessions.due
-        ):
-            run = self._latest
-            return settle_ordinary(event, run, now) or self._settled(event, run, now, [])  # type: ignore[arg-type]  # as above
+                step = settle_ordinary(event, run, now) or self._settled(event, run, now, [])  # type: ignore[arg-type]  # as above
+                return step if not NOTED else self._with_noted(step, event)
+            step = self._look_up(event, now)
+        except EventError:
+            raise
+        except Exception:
+            self._start_afresh(event)
+            raise
+        return step if not NOTED else self._with_noted(step, event)
+
+    def _look_up(self, event: Event, now: float) -> Step:
+        """Judge an event whose run is to be found first."""
         facts: list[Fact] = []
         run = self._arrive(event, now, facts)
         if isinstance(event, ToolCallStarted):
@@ -93,6 +108,21 @@ class Guard:
             return Step(Acknowledged(Effect.ARMED if armed else Effect.IGNORED), None, tuple(facts))
         self._user_message(event, run)
         return Step(Acknowledged(Effect.RESET), None, tuple(facts))
+
+    def _with_noted(self, step: Step, event: Event) -> Step:
+        """The step with what the observing half got over."""
+        place: Place = {"session_key": event.session_key, "run_id": event.run_id, "agent_id": event.agent_id}
+        tool = event.tool if isinstance(event, (ToolCallStarted, ToolCallSettled)) else None
+        noted = [FailureInside(**place, kind=kind, place=at, tool=tool) for kind, at in take()]
+        return Step(step.answer, step.error, (*step.facts, *noted))
+
+    def _start_afresh(self, event: Event) -> None:
+        """The run in which something went wrong forgets all it knew: no later event of it may fail for that."""
+        take()
+        self._leave()
+        run = self._sessions.find(event.session_key.strip(), _trimmed(event.run_id))
+        if run is not None:
+            self._sessions.renew(run)
 
     def ended(self, session_key: str, run_id: str | None = None) -> TurnEndingError | None:
         """The last error that ended the run's turn; None once a user wrote again or another batch was let through."""
