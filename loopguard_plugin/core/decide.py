@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
-from .batch import LISTED, SETTLED, Batch, Ending, Lone, Refusal, Slot
+from .batch import BLOCKED, FIRST, LISTED, SETTLED, WIDEST, Batch, Ending, Lone, Refusal, Slot
 from .history import History
 from .notes import OBSERVED
 from .observe import Call
@@ -45,6 +45,8 @@ def _end(run: Run, facts: list[Fact]) -> Ending | None:
         for record in batch.arrivals:
             history.add(record)
         run.end_response(batch.own())
+    if len(batch.slots) > WIDEST:
+        batch.shorten()
     run.before = batch
     return left
 
@@ -61,6 +63,25 @@ def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, fac
     slot = batch.add(lone.call_id, lone.index, lone.call)
     start(run, slot, facts)
     return slot
+
+
+def begin_anew(
+    run: Run, batch_id: str, call_id: str, index: int | None, call: Call, facts: list[Fact]
+) -> Slot | None:
+    """A batch without an end, as of a gateway that has one batch id for all: what came so far is taken as a batch."""
+    if not run.current.closed:
+        return begin(run, batch_id, call_id, index, call, facts)
+    slot = Slot(call_id, index, FIRST, call)
+    _refuse_beside(run, run.current, slot)
+    raise_if_due(run, slot, facts)
+    return slot
+
+
+def _refuse_beside(run: Run, batch: Batch, slot: Slot) -> None:
+    """One more call of a closed batch that has very many: refused, and remembered for a while."""
+    slot.state, slot.refusal = BLOCKED, refusal_of(batch)
+    run.remember(batch.batch_id, slot)
+    run.loose = True
 
 
 def begin_listed(run: Run, batch_id: str | None, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -> None:
@@ -152,6 +173,10 @@ def let_run(run: Run, batch: Batch, slot: Slot) -> None:
 
 def refuse_late(run: Run, batch: Batch, call_id: str, index: int | None, call: Call) -> Slot:
     """A call of a closed batch that has ended, of which nobody had heard: blocked like its siblings."""
+    if len(batch.slots) >= WIDEST:
+        slot = Slot(call_id, index, FIRST, call)
+        _refuse_beside(run, batch, slot)
+        return slot
     slot = batch.add(call_id, index, call)
     bar(slot, batch)
     run.remember(batch.batch_id, slot)

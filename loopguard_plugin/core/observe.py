@@ -27,6 +27,7 @@ from .fingerprint import (
     text_digest,
     without_fractions,
 )
+from .names import bounded
 from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, only_details, text_and_media
@@ -168,7 +169,7 @@ class Tools(dict[str, Tool]):
                 rules = {action: declared(found, policy) for action, found in rules.items()}
             else:
                 rules = declared(rules or ORDINARY, policy)
-        known = shown or "tool", name, seed, rules, identity
+        known = bounded(shown) or "tool", bounded(name), seed, rules, identity
         if len(tool) <= _USUAL:
             if len(self) >= _TOOLS:
                 self.clear()
