@@ -174,6 +174,18 @@ class AgentsUnnamed(Fact, frozen=True, kw_only=True):
     agents: tuple[str, ...]
 
 
+class FailureInside(Fact, frozen=True, kw_only=True):
+    """An exception inside the guard that it got over: a value that it could not read was compared by less (SPEC 13).
+
+    ``kind``: the exception's class; ``place``: file and line. Its message may hold contents and is not kept. ``tool``:
+    as the model wrote it, None where no call was looked at.
+    """
+
+    kind: str
+    place: str
+    tool: str | None = None
+
+
 class EvictionReason(StrEnum):
     """Why a run was forgotten."""
 

@@ -16,6 +16,7 @@ from .answers import (
     Code,
     EvictionReason,
     Fact,
+    FailureInside,
     NoteEmitted,
     RunEnded,
     RunEvicted,
@@ -195,6 +196,14 @@ def _(fact: AgentsUnnamed) -> Line:
         f"apply, not those of {agents} ({_where(fact)})"
     )
     return Line("WARNING", text)
+
+
+@line.register
+def _(fact: FailureInside) -> Line:
+    """No message of the exception: it can hold contents."""
+    tool = f"tool={plain(fact.tool)} " if fact.tool is not None else ""
+    text = f"loopguard failed inside and went on with less: {fact.kind} at {fact.place} ({tool}{_where(fact)})"
+    return Line("ERROR", text)
 
 
 @line.register

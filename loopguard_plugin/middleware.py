@@ -29,6 +29,7 @@ from .answers import (
     Deliver,
     EvictionReason,
     Fact,
+    FailureInside,
     NoteEmitted,
     Proceed,
     RunEnded,
@@ -355,8 +356,13 @@ class LoopGuard:
         """The log lines of a step. Above ``maxRuns`` every new run evicts one: of these, a line a minute will do."""
         now = time.monotonic()
         for fact in facts:
-            full = isinstance(fact, RunEvicted) and fact.reason is EvictionReason.CAPACITY
-            if not full or self._seldom.passes("maxRuns", now) is not None:
+            seldom: Hashable = None
+            if isinstance(fact, RunEvicted) and fact.reason is EvictionReason.CAPACITY:
+                seldom = "maxRuns"
+            elif isinstance(fact, FailureInside):
+                self._count_failure()
+                seldom = fact.kind, fact.place
+            if seldom is None or self._seldom.passes(seldom, now) is not None:
                 try:
                     logs.fact(fact, event)
                 except Exception as error:
@@ -372,11 +378,14 @@ class LoopGuard:
             self._failed(error, event)
             return theirs
 
-    def _failed(self, error: Exception, event: object) -> None:
+    def _count_failure(self) -> None:
         self._errors += 1
         if self._metrics is not None:
             with contextlib.suppress(Exception):  # it may be what failed
                 self._metrics.failed()
+
+    def _failed(self, error: Exception, event: object) -> None:
+        self._count_failure()
         unreported = self._seldom.passes((type(error), _place(error)), time.monotonic())
         if unreported is not None:
             with contextlib.suppress(Exception):  # nobody is left to be told

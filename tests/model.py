@@ -229,7 +229,7 @@ class Model:
                 return refusal
             before = self.started_before(run, event, batch_id)
             owed = self.end_batch(run, limits)
-            batch = self.begin_batch(event, batch_id, before)
+            batch = self.begin_batch(run, event, batch_id, before)
             run.current = batch
             call = find_start(run, batch_id, call_id, event.index) if batch.full else None
             if call is None or call.batch is not batch:
@@ -261,7 +261,7 @@ class Model:
                 places.add(at)
         return places
 
-    def begin_batch(self, event: ToolCallStarted, batch_id: str | None, before: set[int]) -> Batch:
+    def begin_batch(self, run: Run, event: ToolCallStarted, batch_id: str | None, before: set[int]) -> Batch:
         batch = Batch(batch_id)
         if batch_id is not None and event.batch:
             batch.full = True
@@ -271,6 +271,9 @@ class Model:
                 identity = self.sight.call(one.tool, one.args)
                 call = Call(batch, one.call_id.strip(), at, one.tool, one.args, identity, self.clock, planned=True)
                 batch.calls.append(call)
+                for own in settled_before(run, call):
+                    call.state, call.answer = "settled", own.answer
+                    run.own.remove(own)
         return batch
 
     def end_batch(self, run: Run, limits: Limits) -> Answer | None:
@@ -293,13 +296,14 @@ class Model:
     def judge_whole(self, run: Run, limits: Limits, batch: Batch) -> None:
         """Atomic admission: every verdict is fixed now, each call seeing its earlier siblings as vetoes."""
         past, beside = in_view(run, limits), past_of(run, limits, batch)
-        for call in batch.calls:
+        asked = [call for call in batch.calls if call.state == "listed"]
+        for call in asked:
             call.verdict = judge(past, call.identity, limits, beside)
             past.append(Item(call.identity, True, None))
-        for call in batch.calls:
+        for call in asked:
             if call.verdict is not None and call.verdict.critical:
                 self.block(run, batch, call, call.verdict)
-                for sibling in batch.calls:
+                for sibling in asked:
                     if sibling.identity.key == call.identity.key:
                         run.history.append(Record(sibling.identity, batch, veto=True))
                 return
@@ -551,6 +555,12 @@ def find_start(run: Run, batch_id: str | None, call_id: str, index: int | None) 
         alike = [call for call in alike if call.state in ("open", "blocked")]
     unstarted = [call for call in alike if call.started is None and call.batch is run.current]
     return next(iter(unstarted + alike), None)
+
+
+def settled_before(run: Run, call: Call) -> list[Call]:
+    """The settlement without a start that was of this listed call: it counts as settled (SPEC 8)."""
+    own = [one for one in run.own if one.batch.batch_id == call.batch.batch_id and one.call_id == call.call_id]
+    return [one for one in own if same_index(one, call.index)][:1]
 
 
 def find_settled(run: Run, batch_id: str | None, call_id: str, index: int | None) -> Call | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from cases import limits_of
-from helpers import compaction, detection, play, settle, start, turns
+from helpers import SAME, compaction, detection, play, settle, start, turns
 from model import Answer, Model
 from model_sight import PlainSight
 
@@ -142,3 +143,26 @@ def test_batch_that_comes_back_with_nothing_new_in_its_list() -> None:
         start("z", "list", batch_id="b", index=2, batch=listed),
     ]
     assert answers({**ON, "warningThreshold": 5}, events)[-1] == PROCEED
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_settlement_before_its_list_is_applied_once(calls: int) -> None:
+    """A settlement, the first start of its listed batch, the same settlement again: one failure, not two (SPEC 8)."""
+    batch = [("a", "read", 1), ("b", "read", 2)][:calls]
+    first = settle("z", args=1, batch_id="Z", error="boom")
+    early = settle("a", args=1, batch_id="B", error="boom")
+    started = start(*batch[-1], batch_id="B", batch=batch)
+    answers = play({}, [first, early, early, started, start(*batch[0], batch_id="B", batch=batch), early])
+    assert [answer[0] for answer in answers] == ["deliver", "deliver", "deliver", "proceed", "proceed", "deliver"]
+
+
+def test_call_that_settled_before_its_list_is_not_judged_again() -> None:
+    """What has run cannot be blocked, is no veto for its siblings, and counts once against a ceiling."""
+    config = {
+        "tools": {"loopDetection": {"enabled": True, "warningThreshold": 1, "criticalThreshold": 2}},
+        "plugins": {"entries": {"loopguard": {"config": {"limits": {"callsPerRun": 2}}}}},
+    }
+    batch = [("a", "read", SAME), ("b", "read", SAME)]
+    early = settle("a", args=SAME, batch_id="B", result="same")
+    events: list[Event] = [early, *(start(name, batch_id="B", batch=batch) for name in "ba"), early]
+    assert [answer[0] for answer in play(config, events)] == ["deliver", "proceed", "proceed", "deliver"]

@@ -154,6 +154,27 @@ def test_interleaved_duplicated_and_dropped(
     assert play(config, events) == expected(config, events)
 
 
+@settings(max_examples=300)
+@given(small_settings, responses, st.data())
+def test_settled_before_the_list_is_there(
+    loop_detection: dict[str, object], response: Response, data: st.DataObject
+) -> None:
+    """Some calls settle before any start of their listed batch, and again later: the model's answers."""
+    config, events = detection(**loop_detection), response.prologue()
+    whole = Response(response.before, response.calls, response.dropped, True, response.indexed, response.compacted)
+    calls = list(range(len(whole.calls)))
+    early = [at for at in calls if data.draw(st.integers(0, 2)) == 0]
+    events += [whole.settlement(at) for at in early]
+    starts = whole.starts()
+    for at in data.draw(st.permutations(calls)):
+        events.append(starts[at])
+        if data.draw(st.integers(0, 3)) == 0 and early:
+            events.append(whole.settlement(data.draw(st.sampled_from(early))))
+    events += whole.settlements(data.draw(st.permutations(calls)))
+    events += epilogue()
+    assert play(config, events) == expected(config, events)
+
+
 @pytest.mark.parametrize("listed", [True, False], ids=["list", "no-list"])
 @pytest.mark.parametrize(
     "outcomes", [(2, 2, 2, 0), (2, 2, 0, 2), (2, 0, 2, 2), (2, 2, 2, 2), (5, 2, 2, 2), (0, 1, 0, 1)], ids=str

@@ -6,13 +6,17 @@ import gc
 import sys
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable, Iterator
 from random import Random
 
-from helpers import compaction, detection, message, settle, start
+import pytest
+from helpers import SAME, compaction, detection, message, settle, start
 
 from loopguard_plugin.answers import Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted
+from loopguard_plugin.core.batch import WIDEST
 from loopguard_plugin.core.guard import Guard
 from loopguard_plugin.core.sessions import PARKED_SECONDS, SWEPT
+from loopguard_plugin.events import Event
 from loopguard_plugin.settings import parse_settings
 
 MINUTE = 60.0
@@ -175,6 +179,17 @@ def test_idle_run_with_an_open_call_is_kept_for_a_day() -> None:
     assert ("q", 1) in [(fact.run_id, fact.open_calls) for fact in facts if isinstance(fact, RunEvicted)]
 
 
+def test_run_that_was_parked_is_idle_again_in_time() -> None:
+    """A run that goes on after hours with an open call is forgotten ``idleMinutes`` after its last event, not later."""
+    guard = guard_of(idle=30)
+    guard.feed(start("slow"), 0.0)
+    guard.feed(message(session="other"), 60 * MINUTE)
+    guard.end_run("other", "r")
+    guard.feed(settle("slow"), 120 * MINUTE)
+    facts = guard.feed(message(session="other"), 151 * MINUTE).facts
+    assert [fact.session_key for fact in facts if isinstance(fact, RunEvicted)] == ["s"]
+
+
 def test_parked_runs_are_evicted_before_busy_ones() -> None:
     """Runs that wait for a call have been idle longest, so they go first where room is short."""
     guard = guard_of(max_runs=2, idle=1)
@@ -334,6 +349,145 @@ def test_error_text_is_kept_no_longer_than_it_waits() -> None:
     guard.feed(settle("own", tool="other", result="fine", batch_id="c"), 0.0)
     assert run.left is not None
     assert "secret" not in repr((run.in_full(), run.previous, run.left.remembered, run.left.orphans))
+
+
+LONG = 600 * "x"  # ids and names that only their end tells apart
+
+
+def kept_by(events: Iterator[Event]) -> int:
+    """Bytes that a guard keeps after these events, none of which anybody else holds."""
+    guard = guard_of(historySize=30)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for event in events:
+            guard.feed(event, 0.0)
+        del event
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+HUGE = 1_000_000 * "x"
+FLOODS: dict[str, Callable[[int], list[Event]]] = {
+    "tool names": lambda at: [
+        start("c", f"{at}{HUGE}", batch_id=f"b{at}"),
+        settle("c", f"{at}{HUGE}", batch_id=f"b{at}", status="unknown_tool", error="x"),
+    ],
+    "call and batch ids": lambda at: [start(f"{at}{HUGE}", batch_id=f"{at}{HUGE}", args=at)],
+    "settlements without a start": lambda at: [settle(f"{at}{HUGE}", f"{at}{HUGE}", batch_id=f"{at}{HUGE}", args=at)],
+    "message ids": lambda at: [message(message_id=f"{at}{HUGE}")],
+    "runs": lambda at: [start("c", run=f"{at}{HUGE}")],
+    "sessions": lambda at: [start("c", session=f"{at}{HUGE}")],
+    "agents": lambda at: [start("c", batch_id=f"b{at}", args=at, agent=f"{at}{HUGE}")],
+    "a batch": lambda at: [start(f"{at}{HUGE}", f"{at}{HUGE}", at, batch_id=HUGE, index=at)],
+    "lists": lambda at: [
+        start("c", batch_id=f"b{at}", batch=[("c", "read", SAME), (f"{at}{HUGE}", f"{at}{HUGE}", at)])
+    ],
+}
+
+
+@pytest.mark.parametrize("what", FLOODS)
+def test_names_of_any_length_are_kept_short(what: str) -> None:
+    """60 events with ids or names of a megabyte leave less than a megabyte behind, all together."""
+    assert kept_by(event for at in range(60) for event in FLOODS[what](at)) < 1_000_000
+
+
+def test_long_names_tell_apart() -> None:
+    """Tools, calls, batches, runs, sessions and messages whose names differ in their last character only are others."""
+    guard = guard_of()
+    for at in range(3):
+        guard.feed(start(f"c{at}", f"{LONG}a"), 0.0)
+        guard.feed(settle(f"c{at}", f"{LONG}a"), 0.0)
+    assert isinstance(guard.feed(start("d", f"{LONG}b"), 0.0).answer, Proceed)
+    guard.feed(settle("d", f"{LONG}b"), 0.0)
+    assert isinstance(guard.feed(start("e", f" {LONG}A "), 0.0).answer, Blocked)
+    for run, session in ((f"{LONG}a", "s"), (f"{LONG}b", "s"), ("r", f"{LONG}a"), ("r", f"{LONG}b")):
+        for at in range(2):
+            call(guard, f"c{at}", run=run, session=session)
+        assert not blocked(guard, run=run, session=session)
+    assert guard.runs == 5
+    guard.end_run(f"{LONG}a", "r")
+    assert guard.runs == 4
+
+
+def test_long_ids_find_their_calls() -> None:
+    """A call with an id of any length settles, is recognised again, and its failures are counted once each."""
+    guard = guard_of()
+    for at in range(3):
+        name = f"{LONG}{at}"
+        for _ in range(2):
+            guard.feed(start(name, batch_id=name, index=0), 0.0)
+        guard.feed(start(f"{name}x", args=at, batch_id=name, index=1), 0.0)
+        guard.feed(settle(f"{name}x", batch_id=name, index=1, status="skipped"), 0.0)
+        steps = [guard.feed(settle(name, error="boom", batch_id=name, index=0), 0.0) for _ in range(2)]
+        assert [step.error is not None for step in steps] == [at == 2] * 2
+    ended = guard.ended("s", "r")
+    assert ended is not None
+    guard.feed(message(message_id=f"{LONG}a"), 0.0)
+    assert guard.ended("s", "r") is None
+    guard.feed(start("f1", args="other"), 0.0)
+    guard.feed(settle("f1", error="boom"), 0.0)
+    guard.feed(message(message_id=f"{LONG}a"), 0.0)
+    run = guard._sessions.find("s", "r")
+    assert run is not None
+    assert run.errors is not None
+    guard.feed(message(message_id=f"{LONG}b"), 0.0)
+    assert run.errors is None
+
+
+def test_batch_without_an_end_is_bounded() -> None:
+    """A gateway that has one batch id for all calls does not make a run grow, and its loops are found."""
+    guard = guard_of(enabled=True)
+    sizes = []
+    for at in range(3 * WIDEST):
+        guard.feed(start(f"c{at}", args=at, batch_id="b"), 0.0)
+        guard.feed(settle(f"c{at}", batch_id="b", result=f"{at}"), 0.0)
+        if at % 1000 == 0:
+            run = guard._sessions.find("s", "r")
+            assert run is not None
+            sizes.append(len(run.in_full().slots) + len(run.previous.slots))
+    assert max(sizes) <= 2 * WIDEST
+    guard.feed(start("again", args=3 * WIDEST - 1, batch_id="b"), 0.0)
+    assert isinstance(guard.feed(settle(f"c{3 * WIDEST - 1}", batch_id="b"), 0.0).answer, Deliver)
+    assert [blocked_in(guard, "b", at) for at in range(4)] == [False, False, False, True]
+
+
+def blocked_in(guard: Guard, batch_id: str, at: int) -> bool:
+    """Whether the next identical call of a batch is refused."""
+    return isinstance(guard.feed(start(f"z{at}", args="z", batch_id=batch_id), 0.0).answer, Blocked)
+
+
+def test_blocked_batch_without_an_end_is_bounded() -> None:
+    """Starts of a blocked batch are refused however many there are, and only the newest are remembered."""
+    guard = guard_of()
+    for at in range(3):
+        call(guard, f"c{at}")
+    for at in range(WIDEST + 100):
+        step = guard.feed(start(f"d{at}", args=SAME if at == 2 else at, batch_id="b"), 0.0)
+        assert isinstance(step.answer, Blocked if at >= 2 else Proceed)
+    run = guard._sessions.find("s", "r")
+    assert run is not None
+    assert len(run.in_full().slots) <= WIDEST
+
+
+def test_wide_batch_that_is_over_is_cut() -> None:
+    """Of a batch of any size the newest calls are kept once the next one begins; these are still recognised."""
+    guard, calls = guard_of(), WIDEST + 50
+    batch = [(f"w{at}", "read", {"at": at}) for at in range(calls)]
+    for at, one in enumerate(batch):
+        guard.feed(start(*one, batch_id="b", index=at, batch=batch if at == 0 else None), 0.0)
+    for at in range(calls - 1):
+        guard.feed(settle(f"w{at}", batch_id="b", result=f"r{at}"), 0.0)
+    guard.feed(start("next", args="next", batch_id="c"), 0.0)
+    run = guard._sessions.find("s", "r")
+    assert run is not None
+    assert len(run.previous.slots) == WIDEST
+    before = run.all_calls
+    guard.feed(settle(f"w{calls - 2}", batch_id="b", result="again"), 0.0)
+    guard.feed(settle(f"w{calls - 1}", batch_id="b", result="late"), 0.0)
+    assert run.all_calls == before
 
 
 def test_wide_batch_is_judged_without_quadratic_work() -> None:

@@ -21,6 +21,8 @@ from .precedence import Loop
 from .projection import Projection, Shadow
 from .record import Record
 
+WIDEST: Final = 10_000  # calls of a batch that may go on growing, and of one that is over
+
 
 class State(IntEnum):
     """Where a call stands."""
@@ -294,6 +296,25 @@ class Batch(Struct, eq=False):
             if first.settlement is not None:
                 return first
         return None
+
+    def shorten(self) -> None:
+        """The batch is over, and its calls are in the history: of very many the newest are kept."""
+        if len(self.slots) > WIDEST:
+            kept = self.slots[-WIDEST:]
+            self.slots, self.by_id, self.shared, self.queue = [], None, None, None
+            self.arrivals, self.foreign, self.projection, self.shadow = [], None, None, None
+            for slot in kept:
+                self._keep(slot)
+            self.reopen()
+
+    def _keep(self, slot: Slot) -> None:
+        self.slots.append(slot)
+        if self.by_id is None:
+            self.by_id = {}
+        if slot.call_id in self.by_id:
+            self._share_id(slot.call_id, self.by_id[slot.call_id], slot)
+        else:
+            self.by_id[slot.call_id] = [slot]
 
     def release(self) -> None:
         """The batch is over: nothing waits any longer; what still runs comes late."""

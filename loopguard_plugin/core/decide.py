@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..answers import BatchBlocked, Code, Detector, Fact
 from . import wording
-from .batch import LISTED, Batch, Ending, Lone, Refusal, Slot, Words
+from .batch import BLOCKED, FIRST, LISTED, SETTLED, WIDEST, Batch, Ending, Lone, Refusal, Slot, Words
 from .history import History
 from .notes import OBSERVED
 from .observe import Call
@@ -19,7 +19,7 @@ from .precedence import CRITICAL, WARNING, Loop, judge
 from .projection import Projection, Shadow
 from .record import VETO, Record
 from .run import SPENT, Run
-from .settle import bar, end_open, observe_ending, raise_if_due
+from .settle import bar, end_open, observe_ending, raise_if_due, refusal_of
 
 
 def begin(
@@ -45,6 +45,8 @@ def _end(run: Run, facts: list[Fact]) -> Ending | None:
         for record in batch.arrivals:
             history.add(record)
         run.end_response(batch.own())
+    if len(batch.slots) > WIDEST:
+        batch.shorten()
     run.before = batch
     return left
 
@@ -66,6 +68,25 @@ def open_batch(run: Run, lone: Lone, loop: Loop | None, owed: Ending | None, fac
     return slot
 
 
+def begin_anew(
+    run: Run, batch_id: str, call_id: str, index: int | None, call: Call, facts: list[Fact]
+) -> Slot | None:
+    """A batch without an end, as of a gateway that has one batch id for all: what came so far is taken as a batch."""
+    if not run.current.closed:
+        return begin(run, batch_id, call_id, index, call, facts)
+    slot = Slot(call_id, index, FIRST, call)
+    _refuse_beside(run, run.current, slot)
+    raise_if_due(run, slot, facts)
+    return slot
+
+
+def _refuse_beside(run: Run, batch: Batch, slot: Slot) -> None:
+    """One more call of a closed batch that has very many: refused, and remembered for a while."""
+    slot.state, slot.refusal = BLOCKED, refusal_of(batch)
+    run.remember(batch.batch_id, slot)
+    run.loose = True
+
+
 def begin_listed(run: Run, batch_id: str | None, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -> None:
     """A new batch of which the whole list is known, none of it started; the former batch ends."""
     left = _end(run, facts)
@@ -79,20 +100,23 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
     for index, call_id, call in calls:
         batch.add(call_id, index, call)
     batch.admitted = len(calls)
-    if batch.closed:
+    slots = batch.slots
+    if batch.batch_id is not None and run.has_orphans(batch.batch_id):
+        slots = _unsettled(run, batch, batch.batch_id)
+    if batch.closed or not slots:
         return
-    if run.capped and (limit := _limit(run, len(calls))) is not None:
-        _critical(run, batch.slots[0], limit, facts)
+    if run.capped and (limit := _limit(run, len(slots))) is not None:
+        _critical(run, slots[0], limit, facts)
         return
     history = run.history
     if history is None:
         return
-    keys = {slot.call.key for slot in batch.slots}
-    if not history.stirred and len(keys) == len(batch.slots) and history.newest.keys().isdisjoint(keys):
+    keys = {slot.call.key for slot in slots}
+    if not history.stirred and len(keys) == len(slots) and history.newest.keys().isdisjoint(keys):
         return  # all of them are new, and nothing is under way that they could go on with
     projection: Projection | None = None
     stale = min((_stale(run, history, slot.call) for slot in batch.slots), default=0)
-    for slot in batch.slots:
+    for slot in slots:
         call = slot.call
         loop = judge(call, history, projection, run.limits, stale)
         if loop is None or loop.level is WARNING:
@@ -105,6 +129,23 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
             projection = Projection(history, call.key, call.tool)
         else:
             projection.add(call.key, call.tool)
+
+
+def _unsettled(run: Run, batch: Batch, batch_id: str) -> list[Slot]:
+    """The calls of a list that is new but for those that settled before it came: these have been applied."""
+    for slot in batch.slots:
+        orphan = run.claim_orphan(slot.call_id, batch_id, slot.index or 0)
+        if orphan is not None:
+            slot.state, slot.ending, slot.ignored = SETTLED, orphan.ending, orphan.ignored
+            slot.armed_at = orphan.armed_at
+    return [slot for slot in batch.slots if slot.state is LISTED]
+
+
+def refuse_settled(run: Run, slot: Slot, facts: list[Fact]) -> None:
+    """A call of a closed batch starts after it had settled: too late, it is blocked like its siblings."""
+    run.loose = True
+    slot.refusal = refusal_of(run.current)
+    raise_if_due(run, slot, facts)
 
 
 def start(run: Run, slot: Slot, facts: list[Fact]) -> None:
@@ -143,6 +184,10 @@ def let_run(run: Run, batch: Batch, slot: Slot) -> None:
 
 def refuse_late(run: Run, batch: Batch, call_id: str, index: int | None, call: Call) -> Slot:
     """A call of a closed batch that has ended, of which nobody had heard: blocked like its siblings."""
+    if len(batch.slots) >= WIDEST:
+        slot = Slot(call_id, index, FIRST, call)
+        _refuse_beside(run, batch, slot)
+        return slot
     slot = batch.add(call_id, index, call)
     bar(slot, batch)
     run.remember(batch.batch_id, slot)

@@ -20,6 +20,7 @@ from xxhash import xxh3_128_digest
 from .nonces import may_wrap, split_at_ids
 from .objects import content_of, fields_of, read, type_name
 from .scalars import ODD, json_text, number, real
+from .troubles import note
 
 _MOST_OBJECTS = 10_000  # objects with fields in one value; a framework's object can lead to half the process
 
@@ -28,7 +29,8 @@ def exact(value: object, ignore_nonces: bool) -> bytes:
     """Canonical bytes of any value; never raises. See :mod:`.fingerprint`."""
     try:
         return _Writer(ignore_nonces).write(value)
-    except (Exception, RecursionError):
+    except Exception as error:
+        note(error)
         return ODD + type_name(type(value))
 
 

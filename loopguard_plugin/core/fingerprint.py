@@ -25,6 +25,7 @@ from xxhash import xxh3_128_intdigest
 from .exact import exact
 from .nonces import OPEN_BRACKET, may_wrap, may_wrap_bytes, split_at_ids
 from .scalars import NONCE
+from .troubles import note
 
 CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 dumps: Final = orjson.dumps
@@ -52,7 +53,10 @@ def canonical(value: object, ignore_nonces: bool = False) -> bytes:
         packed = pack(value)
         if FLOAT in packed:
             out = without_fractions(value, out, packed)
-    except Exception:  # orjson refuses what is not JSON with TypeError; objects in it may raise anything
+    except (TypeError, ValueError, OverflowError, RecursionError):  # not JSON
+        return exact(value, ignore_nonces)
+    except Exception as error:  # an object in it may raise anything
+        note(error)
         return exact(value, ignore_nonces)
     if ignore_nonces and may_wrap_bytes(out):
         return exact(value, True)

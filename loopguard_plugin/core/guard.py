@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..answers import Acknowledged, AgentsUnnamed, Effect, Fact, SessionRefused, Step
+from ..answers import Acknowledged, AgentsUnnamed, Effect, Fact, FailureInside, SessionRefused, Step
 from ..errors import EventError, TurnEndingError
 from ..events import (
     CompactionRetry,
@@ -22,15 +22,17 @@ from ..events import (
     check_types,
 )
 from ..settings import Settings
-from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, Batch, Slot
-from .decide import begin, begin_listed, refuse_late, start
+from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, SETTLED, WIDEST, Batch, Slot
+from .decide import begin, begin_anew, begin_listed, refuse_late, refuse_settled, start
+from .names import LONGEST, trimmed, trimmed_or_none
 from .notes import Buckets
 from .observe import identify, observe_settlement
 from .ordinary import is_alone, settle_ordinary, start_ordinary
-from .run import Run
+from .run import Place, Run
 from .sessions import Sessions
 from .settle import settle, settle_alone, settle_late
 from .steps import error_of, settled, started
+from .troubles import NOTED, take
 
 _NO_SESSION: Final = object()
 
@@ -59,27 +61,41 @@ class Guard:
     def feed(self, event: Event, now: float) -> Step:
         """Judge one event. ``now``: seconds on any clock that only goes forward; it serves idle expiry alone.
 
-        Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed.
+        Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed. After any
+        other exception, which would be a mistake in here, the event's run starts afresh.
         """
-        # An event with the names of the one before it needs neither checks nor look-ups, and most events have them.
-        kind = event.__class__
-        if kind is ToolCallStarted:
-            if (
+        try:
+            # An event with the names of the one before it needs neither checks nor look-ups, and most events have them.
+            kind = event.__class__
+            if kind is ToolCallStarted:
+                if (
+                    event.session_key == self._session_key
+                    and event.run_id == self._run_id
+                    and (event.agent_id is self._agent_id or event.agent_id == self._agent_id)
+                    and now < self._sessions.due
+                ):
+                    run = self._latest
+                    step = start_ordinary(event, run, now) or self._started(event, run, now, [])  # type: ignore[arg-type]  # its very class was compared
+                    return step if not NOTED else self._with_noted(step, event)
+            elif kind is ToolCallSettled and (
                 event.session_key == self._session_key
                 and event.run_id == self._run_id
                 and (event.agent_id is self._agent_id or event.agent_id == self._agent_id)
                 and now < self._sessions.due
             ):
                 run = self._latest
-                return start_ordinary(event, run, now) or self._started(event, run, now, [])  # type: ignore[arg-type]  # its very class was compared
-        elif kind is ToolCallSettled and (
-            event.session_key == self._session_key
-            and event.run_id == self._run_id
-            and (event.agent_id is self._agent_id or event.agent_id == self._agent_id)
-            and now < self._sessions.due
-        ):
-            run = self._latest
-            return settle_ordinary(event, run, now) or self._settled(event, run, now, [])  # type: ignore[arg-type]  # as above
+                step = settle_ordinary(event, run, now) or self._settled(event, run, now, [])  # type: ignore[arg-type]  # as above
+                return step if not NOTED else self._with_noted(step, event)
+            step = self._look_up(event, now)
+        except EventError:
+            raise
+        except Exception:
+            self._start_afresh(event)
+            raise
+        return step if not NOTED else self._with_noted(step, event)
+
+    def _look_up(self, event: Event, now: float) -> Step:
+        """Judge an event whose run is to be found first."""
         facts: list[Fact] = []
         run = self._arrive(event, now, facts)
         if isinstance(event, ToolCallStarted):
@@ -94,15 +110,30 @@ class Guard:
         self._user_message(event, run)
         return Step(Acknowledged(Effect.RESET), None, tuple(facts))
 
+    def _with_noted(self, step: Step, event: Event) -> Step:
+        """The step with what the observing half got over."""
+        place: Place = {"session_key": event.session_key, "run_id": event.run_id, "agent_id": event.agent_id}
+        tool = event.tool if isinstance(event, (ToolCallStarted, ToolCallSettled)) else None
+        noted = [FailureInside(**place, kind=kind, place=at, tool=tool) for kind, at in take()]
+        return Step(step.answer, step.error, (*step.facts, *noted))
+
+    def _start_afresh(self, event: Event) -> None:
+        """The run in which something went wrong forgets all it knew: no later event of it may fail for that."""
+        take()
+        self._leave()
+        run = self._sessions.find(trimmed(event.session_key), trimmed_or_none(event.run_id))
+        if run is not None:
+            self._sessions.renew(run)
+
     def ended(self, session_key: str, run_id: str | None = None) -> TurnEndingError | None:
         """The last error that ended the run's turn; None once a user wrote again or another batch was let through."""
-        run = self._sessions.find(session_key.strip(), _trimmed(run_id))
+        run = self._sessions.find(trimmed(session_key), trimmed_or_none(run_id))
         return error_of(run, run.ending, None) if run is not None and run.ending is not None else None
 
     def end_run(self, session_key: str, run_id: str | None = None) -> tuple[Fact, ...]:
         """Forget a run; nothing happens if there is none."""
         facts: list[Fact] = []
-        run = self._sessions.find(session_key.strip(), _trimmed(run_id))
+        run = self._sessions.find(trimmed(session_key), trimmed_or_none(run_id))
         if run is not None:
             self._sessions.drop(run, facts)
             self._leave()
@@ -134,14 +165,14 @@ class Guard:
     def _arrive(self, event: Event, now: float, facts: list[Fact]) -> Run:
         """The event's run under the settings of its agent, once the event is known to be well-formed."""
         check_types(event)
-        session_key = event.session_key.strip()
+        session_key = trimmed(event.session_key)
         if not session_key:
             raise EventError("session_key", "must not be blank")
         if isinstance(event, ToolCallStarted) and event.batch is not None:
             self._check_list(event)
         self._leave()
-        run = self._sessions.touch(session_key, _trimmed(event.run_id), now, facts)
-        agent_id = _trimmed(event.agent_id)
+        run = self._sessions.touch(session_key, trimmed_or_none(event.run_id), now, facts)
+        agent_id = trimmed_or_none(event.agent_id)
         if run.settings is not self._settings or (agent_id is not None and agent_id != run.agent_id):
             run.agent_id = agent_id or run.agent_id
             run.settings = self._settings
@@ -149,6 +180,9 @@ class Guard:
             run.fit()
         self._latest = run
         self._session_key, self._run_id, self._agent_id = session_key, run.run_id, event.agent_id
+        if event.agent_id is not None and len(event.agent_id) > LONGEST:
+            self._leave()
+            self._agent_id = None
         if self._wants_agent:
             self._look_for_agent(event, run, facts)
         return run
@@ -168,8 +202,8 @@ class Guard:
 
     def _check_list(self, event: ToolCallStarted) -> None:
         """Look at a list that is new before anything is done for its sake: a run that is made may push out another."""
-        run = self._sessions.find(event.session_key.strip(), _trimmed(event.run_id))
-        batch_id = _trimmed(event.batch_id)
+        run = self._sessions.find(trimmed(event.session_key), trimmed_or_none(event.run_id))
+        batch_id = trimmed_or_none(event.batch_id)
         if batch_id is not None and (run is None or not run.knows_batch(batch_id)):
             check_batch(event.batch)
         else:
@@ -179,7 +213,7 @@ class Guard:
         """A start that asks for care."""
         _check_call(event)
         run.last_seen = now
-        batch_id, call_id, batch = _trimmed(event.batch_id), event.call_id.strip(), run.in_full()
+        batch_id, call_id, batch = trimmed_or_none(event.batch_id), trimmed(event.call_id), run.in_full()
         known = (
             batch.running > 0
             if batch_id is None
@@ -206,7 +240,7 @@ class Guard:
 
     def _user_message(self, event: UserMessageCommitted, run: Run) -> None:
         session = self._sessions.session(run.session_key)
-        message_id = _trimmed(event.message_id)
+        message_id = trimmed_or_none(event.message_id)
         if session is None or (message_id is not None and not session.is_new(message_id)):
             return
         session.buckets.tell_anew()
@@ -240,18 +274,24 @@ def _start_known(
     over, listed = None, False
     if slot is None:
         over = None if batch_id is None else run.closed_batch(batch_id)
-        listed = over is None and batch_id != run.current.batch_id and not is_alone(event)
+        new = over is None and batch_id != run.current.batch_id
+        listed = new and (not is_alone(event) or (bool(event.batch) and run.has_orphans(batch_id)))
         if listed:
             check_batch(event.batch)  # before anything is done
     if event.continues is not None:
-        run.continue_from(sessions.find_live(run.session_key, _trimmed(event.continues), run.last_seen))
+        run.continue_from(sessions.find_live(run.session_key, trimmed_or_none(event.continues), run.last_seen))
     if slot is not None:
-        slot.state = LISTED
-        start(run, slot, facts)
+        if slot.state is LISTED:
+            start(run, slot, facts)
+        else:
+            refuse_settled(run, slot, facts)
         return slot
     if over is not None and over is not run.current:
         return refuse_late(run, over, call_id, event.index, identify(event.tool, event.args, run.tools))
     if batch_id is not None and batch_id == run.current.batch_id:
+        if len(run.current.slots) >= WIDEST:
+            call = identify(event.tool, event.args, run.tools)
+            return begin_anew(run, batch_id, call_id, event.index, call, facts)
         slot = run.current.add(call_id, event.index, identify(event.tool, event.args, run.tools))
         start(run, slot, facts)
         return slot
@@ -263,26 +303,32 @@ def _start_known(
 def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str, facts: list[Fact]) -> Slot:
     """The first start of a new batch whose whole list it carries.
 
-    Of a batch that comes back after another one, the calls that started before are left out of the list.
+    Of a batch that comes back after another one, the calls that started before are left out of the list. A call that
+    settled before any start of its batch counts as settled.
     """
     tools = run.tools
     back = run.knows_batch(batch_id) or not run.left_nothing(batch_id)
     listed = [
-        (at, one.call_id.strip(), identify(one.tool, one.args, tools))
+        (at, trimmed(one.call_id), identify(one.tool, one.args, tools))
         for at, one in enumerate(event.batch or ())
-        if not back or not run.has_started(one.call_id.strip(), batch_id, at)
+        if not back or not run.has_started(trimmed(one.call_id), batch_id, at)
     ]
     begin_listed(run, batch_id, listed, facts)
     slot = run.current.find(call_id, event.index, fresh=True)
     if slot is None:
         slot = run.current.add(call_id, event.index, identify(event.tool, event.args, tools))
-    start(run, slot, facts)
+    if slot.state is not SETTLED:
+        start(run, slot, facts)
+    elif run.current.closed:
+        refuse_settled(run, slot, facts)
+    else:
+        run.ending = None
     return slot
 
 
 def _settle_other(event: ToolCallSettled, run: Run, batch: Batch, facts: list[Fact]) -> Slot:
     """A settlement of one call among several, a late or a repeated one, or one whose start was never seen."""
-    batch_id, call_id = _trimmed(event.batch_id), event.call_id.strip()
+    batch_id, call_id = trimmed_or_none(event.batch_id), trimmed(event.call_id)
     slot = run.known_settlement(call_id, batch_id, event.index)
     if slot is None:
         slot = Slot(call_id, event.index, FIRST, identify(event.tool, event.args, run.tools))
@@ -307,8 +353,3 @@ def _settle_other(event: ToolCallSettled, run: Run, batch: Batch, facts: list[Fa
         slot.ignored = True
         run.count_open()
     return slot
-
-
-def _trimmed(name: str | None) -> str | None:
-    """A name that may be absent; blank is as good as absent."""
-    return None if name is None else name.strip() or None

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from .troubles import note
+
 _UNREADABLE: Final = "\udcff unreadable"  # a lone surrogate: no field has this text by chance
 
 
@@ -70,8 +72,8 @@ def fields_of(value: Any) -> dict[str, object] | None:
             fields["args"] = value.args
         elif issubclass(cls, (types.MappingProxyType, deque)):
             fields["items"] = dict(value) if cls is types.MappingProxyType else list(value)
-    except Exception:
-        pass  # what was read so far has to do
+    except Exception as error:
+        note(error)  # what was read so far has to do
     return fields or None
 
 

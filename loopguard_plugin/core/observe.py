@@ -27,12 +27,14 @@ from .fingerprint import (
     text_digest,
     without_fractions,
 )
+from .names import bounded
 from .outcomes import OF_FAILURES_TOO, OF_SUCCESSES, Compared, Rule
 from .outcomes.failing import SHOWN, error_text, result_error_text, says_unknown_tool, status_of
 from .outcomes.parts import details_of, only_details, text_and_media
 from .outcomes.rules import ORDINARY, SPECIAL, ByAction, CallKind, Rules, declared
 from .outcomes.volatile import readable, value_without_volatile, without_spans, without_volatile
 from .paths import Path, only, without
+from .troubles import note
 
 __all__ = [
     "Call",
@@ -135,7 +137,10 @@ def identify(tool: str, args: object, tools: Tools) -> Call:
         packed = pack(args)
         if FLOAT in packed:
             out = without_fractions(args, out, packed)
-    except Exception:  # not JSON, or an object in it that raises anything
+    except (TypeError, ValueError, OverflowError, RecursionError):  # not JSON
+        out = exact(args, False)
+    except Exception as error:  # an object in it may raise anything
+        note(error)
         out = exact(args, False)
     if rules is None:
         return Call(xxh3_128_intdigest(out, seed), name, shown)
@@ -164,7 +169,7 @@ class Tools(dict[str, Tool]):
                 rules = {action: declared(found, policy) for action, found in rules.items()}
             else:
                 rules = declared(rules or ORDINARY, policy)
-        known = shown or "tool", name, seed, rules, identity
+        known = bounded(shown) or "tool", bounded(name), seed, rules, identity
         if len(tool) <= _USUAL:
             if len(self) >= _TOOLS:
                 self.clear()
@@ -189,7 +194,8 @@ def _rules_of_action(actions: ByAction, args: object) -> Rules:
     try:
         action = args.get("action") if isinstance(args, dict) else None
         found = actions.get(action) if isinstance(action, str) else None
-    except Exception:  # arguments of a framework's own may raise in anything that they are asked
+    except Exception as error:  # arguments of a framework's own may raise in anything that they are asked
+        note(error)
         found = None
     return found or actions[None]
 
@@ -203,7 +209,8 @@ def _exec_args(args: object) -> object:
         if "code" in kept and "command" not in kept:
             kept["command"] = kept.pop("code")
         return kept
-    except Exception:  # as above
+    except Exception as error:  # as above
+        note(error)
         return args
 
 
@@ -211,7 +218,8 @@ def _only(args: object, identity: Sequence[Path]) -> object:
     """The arguments that identify a call."""
     try:
         return only(args, identity)
-    except Exception:  # as above
+    except Exception as error:  # as above
+        note(error)
         return args
 
 
@@ -249,7 +257,8 @@ def _observe_any(event: ToolCallSettled, rule: Rule, want_outcome: bool, want_id
         if event.error is not None and event.status is None:
             return _observe_error(_FAILED, event.error, want_identity)
         return _observe(event, rule, want_outcome, want_identity)
-    except Exception:  # objects of a framework may raise in anything that they are asked
+    except Exception as error:  # objects of a framework may raise in anything that they are asked
+        note(error)
         return _observe_opaque(event, want_outcome)
 
 
@@ -266,7 +275,8 @@ def _less_volatile(event: ToolCallSettled, call: Call) -> ToolCallSettled:
             error = error_text(error) if isinstance(error, BaseException) else error
             error = value_without_volatile(error)
         return structs.replace(event, result=result, error=error)
-    except Exception:  # as above
+    except Exception as error:  # as above
+        note(error)
         return event
 
 
@@ -353,7 +363,8 @@ def failure_text(result: object, error: object) -> str:
     """What a failed call says, at most ``SHOWN`` characters."""
     try:
         return (error_text(error) if error is not None else result_error_text(result, details_of(result)))[:SHOWN]
-    except Exception:  # as above
+    except Exception as failure:  # as above
+        note(failure)
         return ""
 
 
@@ -378,6 +389,8 @@ def _error_identity(text: str) -> int:
             value = json_value(text)
             if canonical(value).decode() == text:
                 return outcome_digest(value_without_volatile(value), _ERROR | _SIMILAR_SEED)
-        except Exception:  # no JSON, or none that has a canonical text: it is a text like any other
-            pass
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            pass  # no JSON, or none that has a canonical text: it is a text like any other
+        except Exception as error:
+            note(error)
     return text_digest(without_volatile(text), _ERROR | _SIMILAR_SEED)

@@ -16,6 +16,7 @@ from ..events import BatchCall, Status, ToolCallSettled, ToolCallStarted, as_bat
 from .batch import BLOCKED, LISTED, OVER, RUNNING, Batch, Lone, Slot
 from .decide import let_run, open_batch
 from .fingerprint import text_digest, without_ids
+from .names import LONGEST
 from .nonces import OPEN_BRACKET
 from .observe import WHOLE_TEXT, Settlement, identify, observe_settlement
 from .precedence import judge
@@ -43,6 +44,7 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
     call_id, tool, batch_id, index = event.call_id, event.tool, event.batch_id, event.index
     if (
         call_id.__class__ is not str
+        or len(call_id) > LONGEST
         or tool.__class__ is not str
         or (index is not None and (index.__class__ is not int or index < 0))
         or (event.batch is not None and not is_alone(event))
@@ -52,7 +54,7 @@ def start_ordinary(event: ToolCallStarted, run: Run, now: float) -> Step | None:
         if batch_id.__class__ is not str:
             return None
         batch_id = batch_id.strip()
-        if batch_id == former.batch_id or batch_id == run.before.batch_id:
+        if len(batch_id) > LONGEST or batch_id == former.batch_id or batch_id == run.before.batch_id:
             return None
     if run.careful and (run.capped or not run.left_nothing(batch_id)):
         return None

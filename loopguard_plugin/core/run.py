@@ -39,18 +39,35 @@ class Place(TypedDict):
 class Leftovers:
     """What a run keeps that most runs never have.
 
-    ``remembered``: open and blocked calls of ended batches, and ``batches`` the ids of these; ``orphans``: calls whose
-    start was never seen; ``would``: how many notes, blocks and ends observe mode left undone, and whether it would
-    have spent the allowance.
+    ``remembered``: open and blocked calls of ended batches; ``orphans``: calls whose start was never seen;
+    ``batches``: how many of both there are, by batch id; ``would``: how many notes, blocks and ends observe mode left
+    undone, and whether it would have spent the allowance.
     """
 
     __slots__ = ("batches", "orphans", "remembered", "would")
 
     def __init__(self) -> None:
         self.remembered: dict[Name, Slot] = {}
-        self.batches: set[str | None] = set()
+        self.batches: dict[str | None, int] = {}
         self.orphans: dict[Name, Slot] = {}
         self.would: dict[str, int] = {}
+
+    def keep(self, memory: dict[Name, Slot], batch_id: str | None, slot: Slot) -> None:
+        """One more call in one of the two memories; the oldest in it goes when there are too many."""
+        name = (batch_id, slot.call_id, None if batch_id is None else slot.index)
+        if name in memory:
+            self.drop(memory, name)
+        memory[name] = slot
+        self.batches[batch_id] = self.batches.get(batch_id, 0) + 1
+        if len(memory) > REMEMBERED:
+            self.drop(memory, next(iter(memory)))
+
+    def drop(self, memory: dict[Name, Slot], name: Name) -> None:
+        """Forget a call."""
+        del memory[name]
+        self.batches[name[0]] -= 1
+        if not self.batches[name[0]]:
+            del self.batches[name[0]]
 
 
 class Run:
@@ -239,11 +256,10 @@ class Run:
     def remember(self, batch_id: str | None, slot: Slot) -> None:
         """Keep a call beyond its batch: the newest of those that were open or blocked when it ended."""
         left = self.leftovers()
-        _keep(left.remembered, batch_id, slot)
-        left.batches = {name[0] for name in left.remembered}
+        left.keep(left.remembered, batch_id, slot)
 
     def left_nothing(self, batch_id: str | None) -> bool:
-        """Whether no call is remembered that a start with this batch id, or without one, could speak of."""
+        """Whether no call is remembered that a start with this batch id and its list, or without an id, could mean."""
         if batch_id is None:
             return not self.loose
         return self.left is None or batch_id not in self.left.batches
@@ -284,7 +300,27 @@ class Run:
 
     def remember_orphan(self, batch_id: str | None, slot: Slot) -> None:
         """Keep a call whose start was never seen: the newest of them."""
-        _keep(self.leftovers().orphans, batch_id, slot)
+        left = self.leftovers()
+        left.keep(left.orphans, batch_id, slot)
+
+    def has_orphans(self, batch_id: str | None) -> bool:
+        """Whether calls of that batch settled before any start of it, as far as these are remembered."""
+        left = self.left
+        return (
+            left is not None
+            and batch_id is not None
+            and batch_id in left.batches
+            and any(name[0] == batch_id for name in left.orphans)
+        )
+
+    def claim_orphan(self, call_id: str, batch_id: str, index: int) -> Slot | None:
+        """The call that settled before any start of its batch, if it is the one at that place of the list."""
+        if self.left is not None:
+            for name, slot in self.left.orphans.items():
+                if name[0] == batch_id and name[1] == call_id and slot_is_at(slot, index):
+                    self.left.drop(self.left.orphans, name)
+                    return slot
+        return None
 
     def wants_outcomes(self) -> bool:
         """Whether anything compares outcomes of calls that worked."""
@@ -405,11 +441,3 @@ class Run:
     def place(self) -> Place:
         """Where a fact about this run happened."""
         return {"session_key": self.session_key, "run_id": self.run_id, "agent_id": self.agent_id}
-
-
-def _keep(memory: dict[Name, Slot], batch_id: str | None, slot: Slot) -> None:
-    name = (batch_id, slot.call_id, None if batch_id is None else slot.index)
-    memory.pop(name, None)
-    memory[name] = slot
-    if len(memory) > REMEMBERED:
-        del memory[next(iter(memory))]

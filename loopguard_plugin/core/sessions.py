@@ -6,9 +6,10 @@ import math
 from collections import OrderedDict
 from typing import Final
 
-from ..answers import CallsUnsettled, EvictionReason, Fact, RunEvicted
+from ..answers import CallsUnsettled, EvictionReason, Fact, FailureInside, RunEvicted
 from .notes import Buckets
 from .run import Run
+from .troubles import place
 
 MESSAGES: Final = 256  # message ids remembered a session (SPEC 2)
 PARKED_SECONDS: Final = 24 * 3600.0  # how long an idle run with open calls is kept
@@ -105,9 +106,8 @@ class Sessions:
             self._sweep(now, facts)
         session = self._by_key.get(session_key)
         run = session.runs.get(run_id) if session is not None else None
-        if run is not None and now >= run.last_seen + self.idle and self._is_over(run, now):
-            self._evict(run, EvictionReason.IDLE, facts)  # its turn to be swept has not come yet
-            run = None
+        if run is not None and now >= run.last_seen + self.idle and self._drop_if_over(run, now, facts):
+            run = None  # its turn to be swept had not come yet
         if run is None or session is None:
             return self._make(session_key, run_id, now, facts)
         if run is not self.latest:
@@ -116,6 +116,7 @@ class Sessions:
                 run.parked = False
                 del self._parked[run]
                 self._runs[run] = None
+                self.due = min(self.due, now + self.idle)
             else:
                 self._runs.move_to_end(run)
             session.use(run)
@@ -171,6 +172,19 @@ class Sessions:
         if size > self._most or self._most not in self._sized:
             self._most = size
 
+    def renew(self, run: Run) -> None:
+        """A run starts afresh under its names, for its state is not to be trusted."""
+        session = self._by_key[run.session_key]
+        fresh = Run(run.session_key, run.run_id, session.buckets)
+        fresh.agent_id, fresh.last_seen = run.agent_id, run.last_seen
+        session.runs[run.run_id] = fresh
+        self._runs.pop(run, None)
+        self._parked.pop(run, None)
+        self._runs[fresh] = None
+        self.latest = None
+        self.due = min(self.due, fresh.last_seen + self.idle)
+        session.buckets.forget(run.run_id)
+
     def drop(self, run: Run, facts: list[Fact]) -> None:
         """Forget a run, and its session with the last one."""
         self._remove(run)
@@ -184,8 +198,7 @@ class Sessions:
     def _remove(self, run: Run) -> None:
         self._runs.pop(run, None)
         self._parked.pop(run, None)
-        if self.latest is run:
-            self.latest = None
+        self.latest = None  # its session may stand behind the one that was used last
         session = self._by_key[run.session_key]
         del session.runs[run.run_id]
         self._resize(session, len(session.runs) + 1)
@@ -195,19 +208,36 @@ class Sessions:
             del self._by_key[run.session_key]
 
     def _evict(self, run: Run, reason: EvictionReason, facts: list[Fact]) -> None:
+        """Forget a run, whatever state it is in: no event of another run may fail for it."""
         self._remove(run)
-        open_calls = run.open_calls()
+        try:
+            running, open_calls, summary = run.in_full().running, run.open_calls(), run.summary()
+        except Exception as error:
+            facts.append(FailureInside(**run.place(), kind=type(error).__name__, place=place(error)))
+            return
         facts.append(RunEvicted(**run.place(), reason=reason, open_calls=open_calls))
-        running = run.in_full().running
         if running:
             facts.append(CallsUnsettled(**run.place(), calls=running, first=False))
-        summary = run.summary()
         if summary is not None:
             facts.append(summary)
 
     def _is_over(self, run: Run, now: float) -> bool:
         """Whether a run that has been idle is to be forgotten: one with open calls is kept for a day."""
-        return now >= run.last_seen + PARKED_SECONDS or not run.open_calls()
+        if now >= run.last_seen + PARKED_SECONDS:
+            return True
+        return not run.open_calls()
+
+    def _drop_if_over(self, run: Run, now: float, facts: list[Fact]) -> bool:
+        """Forget a run that has been idle for too long; answers whether it is gone."""
+        try:
+            over = self._is_over(run, now)
+        except Exception as error:  # as in _evict()
+            self._remove(run)
+            facts.append(FailureInside(**run.place(), kind=type(error).__name__, place=place(error)))
+            return True
+        if over:
+            self._evict(run, EvictionReason.IDLE, facts)
+        return over
 
     def _sweep(self, now: float, facts: list[Fact]) -> None:
         """Drop what has been idle for too long, ``SWEPT`` runs at most: the next events go on.
@@ -225,9 +255,7 @@ class Sessions:
             run = next(iter(self._runs))
             if now < run.last_seen + self.idle:
                 break
-            if self._is_over(run, now):
-                self._evict(run, EvictionReason.IDLE, facts)
-            else:
+            if not self._drop_if_over(run, now, facts):
                 del self._runs[run]
                 self._parked[run] = None
                 run.parked = True

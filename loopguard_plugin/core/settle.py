@@ -309,10 +309,14 @@ def bar(slot: Slot, batch: Batch) -> None:
     if slot.state is not LISTED:
         return
     batch.block(slot)
-    owed = batch.owed
-    if owed is not None and (batch.refusal is None or not batch.refusal.terminal):
-        slot.refusal = Refusal(owed.detector, owed.count, Words(_ended_sibling, (owed,)), terminal=True)
-    else:
-        slot.refusal = batch.refusal
+    slot.refusal = refusal_of(batch)
     if slot.call.key == batch.culprit and batch.refusal is not None:
         batch.arrivals.append(Record(slot.call.key, slot.call.tool, marks=VETO))
+
+
+def refusal_of(batch: Batch) -> Refusal | None:
+    """What a call of a closed batch is told that has not started."""
+    owed = batch.owed
+    if owed is not None and (batch.refusal is None or not batch.refusal.terminal):
+        return Refusal(owed.detector, owed.count, Words(_ended_sibling, (owed,)), terminal=True)
+    return batch.refusal

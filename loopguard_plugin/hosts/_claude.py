@@ -218,7 +218,7 @@ def _outcome(call_id: str, tool: str, response: object, book: Book, failed: Set[
     if book.failed.get(call_id):
         return {"status": Status.ABORTED}
     if text.startswith("<tool_use_error>"):
-        return _refused(text)
+        return _refused(text, beside_failure=bool(book.failed) and call_id not in book.failed)
     if call_id not in book.failed:
         if call_id in failed or re.match(_DENIED, text):
             return {"status": Status.DENIED, "error": text}
@@ -230,14 +230,18 @@ def _outcome(call_id: str, tool: str, response: object, book: Book, failed: Set[
     return {"status": Status.ERROR, "result": details}
 
 
-def _refused(text: str) -> dict[str, Any]:
-    """Errors that Claude Code itself answers in place of a tool."""
+def _refused(text: str, *, beside_failure: bool) -> dict[str, Any]:
+    """Errors that Claude Code itself answers in place of a tool.
+
+    It cancels calls when another one of their response fails. Any tool can write that it was cancelled, so its word
+    alone does not keep a call from being counted.
+    """
     said = text.removeprefix("<tool_use_error>")
     if "No such tool available" in said[:80]:
         status = Status.UNKNOWN_TOOL
     elif said.startswith("InputValidationError"):
         status = Status.REJECTED
-    elif said.startswith("Cancelled"):
+    elif said.startswith("Cancelled") and beside_failure:
         return {"status": Status.SKIPPED}
     else:
         status = Status.ERROR

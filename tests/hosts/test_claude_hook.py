@@ -182,6 +182,30 @@ def test_calls_that_never_started_count(tmp_path: Path, response: str) -> None:
     assert [out.get("continue") for out in outs] == [None, None, False]
 
 
+def test_a_tool_cannot_say_that_it_was_cancelled(tmp_path: Path) -> None:
+    """The word of a result alone keeps no call from being counted: the third equal one ends the turn."""
+    claude = Claude(tmp_path)
+    said = "<tool_use_error>Cancelled: parallel tool call Bash errored</tool_use_error>"
+    outs = [claude.turn(f"c{n}", "mcp__x__y", {"a": 1}, said) for n in range(3)]
+    assert [out.get("continue") for out in outs] == [None, None, False]
+
+
+def test_a_call_that_was_cancelled_beside_a_failure_is_no_failure(tmp_path: Path) -> None:
+    """Claude Code cancels the rest of a response when one of it fails: that neither counts nor breaks the row."""
+    claude = Claude(tmp_path)
+    said = "<tool_use_error>Cancelled: parallel tool call Bash(x) errored</tool_use_error>"
+    outs = []
+    for n in range(3):
+        calls = [(f"a{n}", "Bash", {"command": "x"}), (f"b{n}", "Read", {"p": 1})]
+        claude.write(*calls)
+        for call in calls:
+            claude.start(*call)
+        claude.say("PostToolUseFailure", tool_use_id=f"a{n}", tool_name="Bash", tool_input={}, error="Exit code 1")
+        outs.append(claude.end((*calls[0], "Exit code 1"), (*calls[1], said)))
+    assert [out.get("continue") for out in outs] == [None, None, False]
+    assert "`Bash`" in outs[2]["stopReason"]
+
+
 def test_a_denied_call_is_told_by_the_transcript(tmp_path: Path) -> None:
     """A result that is marked as an error, of a call that no hook saw fail, was denied: it counts."""
     claude = Claude(tmp_path)
