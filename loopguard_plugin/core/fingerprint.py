@@ -24,7 +24,7 @@ import orjson
 from xxhash import xxh3_128_intdigest
 
 from .exact import exact
-from .nonces import OPEN_BRACKET, may_wrap, may_wrap_bytes, split_at_ids
+from .nonces import OPEN_BRACKET, may_wrap, may_wrap_bytes, split_at_ids, without_outer_ids
 from .scalars import NONCE
 
 CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -36,14 +36,14 @@ json_value: Final = orjson.loads
 # have no such byte at all, and finding that out costs next to nothing however long their strings are.
 pack: Final = msgspec.msgpack.Encoder().encode
 FLOAT: Final = 0xCB
-# Whole floats end with a zero byte up to 2**44, and begin with 42 or more from there on, as what is no number does.
-_ODD: Final = re.compile(rb"\xcb(?=(.{7}\x00|[\x42-\x7f\xc2-\xff].{7}))", re.DOTALL)
+# Whole floats end with two zero bytes up to 2**36, and begin with 42 or more from 2**33 on, as what is no number does.
+_ODD: Final = re.compile(rb"\xcb(?=(.{6}\x00\x00|[\x42-\x7f\xc2-\xff].{7}))", re.DOTALL)
 _MOST_ODD: Final = 32  # floats that are looked at one by one
 _double: Final = struct.Struct(">d").unpack
 # In large JSON of many small values, looking through the JSON itself costs half as much as packing it.
-_LARGE: Final = 16 * 1024
+_LARGE: Final = 8 * 1024
 _SAMPLE: Final = 2048
-_DENSE: Final = 40  # quotes in a sample
+_DENSE: Final = 150  # quotes in a sample
 _NULL: Final = re.compile(rb"null")
 _FRACTION: Final = re.compile(rb"\.0(?=[,}\]]|\Z)")  # in JSON, as the next ones
 _AFTER_KEY: Final = re.compile(rb'[A-Za-z0-9_]":(?:0|-?[1-9][0-9]*)\Z')
@@ -88,6 +88,9 @@ def text_bytes(text: str) -> bytes:
 
 def without_ids(text: str, data: bytes) -> bytes:
     """The bytes of a text without the ids of its wrappers. These are marked by a byte that UTF-8 does not have."""
+    outer = without_outer_ids(data, NONCE)
+    if outer is not None:
+        return outer
     if may_wrap(text) and (pieces := split_at_ids(text)) is not None:
         return NONCE.join(piece.encode("utf-8", "surrogatepass") for piece in pieces)
     return data
@@ -100,14 +103,23 @@ def text_digest(text: str, seed: int) -> int:
 
 def parts_digest(value: object, text: str, seed: int) -> int:
     """The digest of a JSON list or object and a text beside it, which is not escaped: that is what costs most."""
-    return xxh3_128_intdigest(canonical(value, True) + text_bytes(text), seed)
+    return beside_digest(canonical(value, True), text, seed)
+
+
+def beside_digest(out: bytes, text: str, seed: int) -> int:
+    """As :func:`parts_digest`, of canonical bytes."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode("utf-8", "surrogatepass")
+    return xxh3_128_intdigest(out + (without_ids(text, data) if OPEN_BRACKET in data else data), seed)
 
 
 def without_fractions(value: object, out: bytes, packed: bytes) -> bytes:
     """The JSON of a value with floats in it, the whole ones as integers. Raises where one is no number at all."""
-    if _ODD.search(packed) is None:
-        return out
     odd = _ODD.findall(packed)
+    if not odd:
+        return out
     if len(odd) <= _MOST_ODD:
         floats = [_double(each)[0] for each in odd]  # and perhaps bytes of strings that look like one
         if not all(map(math.isfinite, floats)):
