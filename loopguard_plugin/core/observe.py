@@ -246,7 +246,7 @@ def observe_settlement(
         and event.outcome_identity is None
         and not call.ignore
         and not call.similar
-        and (outcome := _object_outcome(result, call.rule)) is not None
+        and (outcome := object_outcome(result, call.rule)) is not None
     ):  # the next most frequent one
         return Settlement(_OK, outcome)
     if call.ignore or call.similar:
@@ -262,7 +262,7 @@ _TELLING: Final = frozenset(("ok", "success", "status", "error", "isError", "is_
 _NO_PARTS: Final = b"[{},[]]"  # the canonical bytes of no details and no media
 
 
-def _object_outcome(result: dict[str, object], rule: Rule) -> int | None:
+def object_outcome(result: dict[str, object], rule: Rule) -> int | None:
     """The outcome of an object that came without an error, in one go, as :func:`_observe` comes to it.
 
     None where it is a failure, or more than an outcome has to be known of it.
