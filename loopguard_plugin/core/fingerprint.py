@@ -41,9 +41,9 @@ _ODD: Final = re.compile(rb"\xcb(?=(.{6}\x00\x00|[\x42-\x7f\xc2-\xff].{7}))", re
 _MOST_ODD: Final = 32  # floats that are looked at one by one
 _double: Final = struct.Struct(">d").unpack
 # In large JSON of many small values, looking through the JSON itself costs half as much as packing it.
-_LARGE: Final = 8 * 1024
-_SAMPLE: Final = 2048
-_DENSE: Final = 150  # quotes in a sample
+_LARGE: Final = 2048
+_SAMPLE: Final = 512
+_DENSE: Final = 38  # quotes in a sample
 _NULL: Final = re.compile(rb"null")
 _FRACTION: Final = re.compile(rb"\.0(?=[,}\]]|\Z)")  # in JSON, as the next ones
 _AFTER_KEY: Final = re.compile(rb'[A-Za-z0-9_]":(?:0|-?[1-9][0-9]*)\Z')
