@@ -145,12 +145,12 @@ def _cut_certain(value: object, out: bytes) -> bytes | None:
     float right after a key that ends with a letter or a digit, for such a quote ends a string wherever it stands.
     ``out`` has no exponents.
     """
-    if _SIGN == _E[0]:  # exponents without a sign
+    if len(_E) == 1:  # exponents without a sign
         return None
     nulls = len(_NULL.findall(out))
     if nulls and not (type(value) is dict and nulls == sum(item is None for item in value.values())):
         return None
-    pieces = []
+    pieces: list[bytes] = []
     at = 0
     for fraction in _FRACTION.finditer(out):
         start = fraction.start()

@@ -66,7 +66,8 @@ def without_outer_ids(data: bytes, mark: bytes) -> bytes | None:
     end = len(data) - len(closing)
     if not data.endswith(closing) or data.find(_FROM_X_BYTES, _BEFORE_ID, end) >= 0:
         return None
-    return mark.join((data[:_BEFORE_ID], data[_AFTER_ID : end + len(closing) - _CLOSING_END - 16], data[-_CLOSING_END:]))
+    last_id = len(data) - _CLOSING_END - 16
+    return mark.join((data[:_BEFORE_ID], data[_AFTER_ID:last_id], data[-_CLOSING_END:]))
 
 
 def split_at_ids(text: str) -> list[str] | None:

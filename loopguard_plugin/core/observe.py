@@ -270,9 +270,9 @@ def object_outcome(result: dict[str, object], rule: Rule) -> int | None:
     try:
         given = result.get("details")
         details = given if isinstance(given, dict) else result
-        if not _TELLING.isdisjoint(details) or (details is not result and not _TELLING.isdisjoint(result)):
-            if status_of(result, details) is not _OK:
-                return None
+        silent = _TELLING.isdisjoint(details) and (details is result or _TELLING.isdisjoint(result))
+        if not silent and status_of(result, details) is not _OK:
+            return None
         if rule is not _GENERAL:
             if rule is _WRITE and details.get("changed") is False:
                 return None
