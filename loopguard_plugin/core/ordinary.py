@@ -179,8 +179,7 @@ def _settle_in_batch(event: ToolCallSettled, run: Run, now: float) -> Step | Non
             return None
         run.last_seen = now
         slot.state = OVER
-        slot.ignored = True
-        run.count_open()
+        slot.ignored = True  # its batch is closed, so the run is `loose` as before
         return settled(event, run, slot, [])
     run.last_seen = now
     return _settle(event, run, slot, observe_settlement(event, slot.call, run.wants_outcomes(), run.wants_identities()))
