@@ -87,12 +87,14 @@ class RecordEvents:
         try:
             with self._changed:
                 if not self._closed:
-                    self._add(self._lines.line(event))
+                    self._add(event)
         except Exception as error:
             self._drop(error)
 
-    def _add(self, line: bytes) -> None:
+    def _add(self, event: Event) -> None:
+        line = self._lines.line(event)
         if self._size + len(line) > MOST_WAITING:
+            self._lines.forget(event)
             raise BufferError("the disk does not keep up with the events")
         self._waiting.append(line)
         self._size += len(line)
@@ -131,7 +133,7 @@ class RecordEvents:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closed, _IDLE)
-                lines, self._waiting, self._size = self._waiting, deque(), 0
+                lines, self._waiting = self._waiting, deque()
                 self._writing = bool(lines)
                 if not lines:
                     self._thread = None
@@ -146,6 +148,7 @@ class RecordEvents:
                     self._drop(error)
             with self._changed:
                 self._writing = False
+                self._size -= sum(map(len, lines))
                 self._changed.notify_all()
 
     def _drop(self, error: Exception) -> None:
