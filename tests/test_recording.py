@@ -24,6 +24,7 @@ from loopguard_plugin import recording as module
 from loopguard_plugin.answers import Answer
 from loopguard_plugin.cli import main
 from loopguard_plugin.events import Event
+from loopguard_plugin.recorded_files import RecordedFiles
 from loopguard_plugin.report.rows import row
 
 ON = {"tools": {"loopDetection": {"enabled": True}}}
@@ -182,6 +183,15 @@ def test_files_are_renamed_by_size_and_replay_in_order(tmp_path: Path, capsys: p
     assert calls == [f"c{number}" for number in range(20 - len(calls), 20)]
 
 
+def test_file_without_an_ending_is_renamed_too(tmp_path: Path) -> None:
+    """The number stands behind the name, also where the path has no suffix; the newest old file stays."""
+    with RecordEvents(tmp_path / "events", max_bytes=100, keep=1) as recorder:
+        for number in range(5):
+            recorder.record(start(f"c{number}"))
+    assert recorder.dropped == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["events", "events.000004"]
+
+
 def test_cut_line_is_ended_before_the_next_one(tmp_path: Path) -> None:
     """A recording that a killed process left goes on in a line of its own."""
     path = tmp_path / "events.jsonl"
@@ -237,7 +247,7 @@ def test_disk_that_hangs_does_not_hold_the_gateway_up(tmp_path: Path, monkeypatc
         gone_on.wait(20)
         written.append(line)
 
-    monkeypatch.setattr(module._Files, "write", slow)
+    monkeypatch.setattr(RecordedFiles, "write", slow)
     recorder = RecordEvents(tmp_path / "events.jsonl")
     for number in range(100):
         recorder.record(start(f"c{number}"))
