@@ -58,6 +58,10 @@ class Lines:
                 told[name] = value
         return _written(told) + b"\n"
 
+    def forget(self, event: Event) -> None:
+        """The line of this event was lost: the next start of its batch carries the list again."""
+        self._batches.pop((event.session_key, event.run_id), None)
+
     def _less_batch(self, event: Event) -> Event:
         """A batch list stands in the first start of its batch alone: that is enough to replay."""
         if not isinstance(event, ToolCallStarted) or event.batch is None or not event.batch_id:

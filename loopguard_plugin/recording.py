@@ -16,7 +16,6 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -25,6 +24,7 @@ from . import logs
 from .events import EVENT_TYPES, Event
 from .middleware import Seldom
 from .recorded import Lines
+from .recorded_files import RecordedFiles
 from .settings import Settings
 
 E = TypeVar("E")
@@ -64,7 +64,7 @@ class RecordEvents:
         self.recorded = 0
         self.dropped = 0
         self._lines = Lines(None if contents else settings or Settings())
-        self._files = _Files(self.path, max_bytes, keep)
+        self._files = RecordedFiles(self.path, max_bytes, keep)
         self._seldom = Seldom()
         self._changed = threading.Condition()
         self._waiting: deque[bytes] = deque()
@@ -87,12 +87,14 @@ class RecordEvents:
         try:
             with self._changed:
                 if not self._closed:
-                    self._add(self._lines.line(event))
+                    self._add(event)
         except Exception as error:
             self._drop(error)
 
-    def _add(self, line: bytes) -> None:
+    def _add(self, event: Event) -> None:
+        line = self._lines.line(event)
         if self._size + len(line) > MOST_WAITING:
+            self._lines.forget(event)
             raise BufferError("the disk does not keep up with the events")
         self._waiting.append(line)
         self._size += len(line)
@@ -131,7 +133,7 @@ class RecordEvents:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closed, _IDLE)
-                lines, self._waiting, self._size = self._waiting, deque(), 0
+                lines, self._waiting = self._waiting, deque()
                 self._writing = bool(lines)
                 if not lines:
                     self._thread = None
@@ -146,6 +148,7 @@ class RecordEvents:
                     self._drop(error)
             with self._changed:
                 self._writing = False
+                self._size -= sum(map(len, lines))
                 self._changed.notify_all()
 
     def _drop(self, error: Exception) -> None:
@@ -160,67 +163,6 @@ class RecordEvents:
         """In a child process: the thread stayed behind, and so did what waits for it."""
         self._changed = threading.Condition()
         self._waiting, self._size, self._writing, self._thread = deque(), 0, False, None
-
-
-class _Files:
-    """The file that is written to, and those that it was renamed to."""
-
-    def __init__(self, path: Path, most: int, keep: int) -> None:
-        self._path = path
-        self._most = most
-        self._keep = keep
-        self._file: FileIO | None = None
-        self._size = 0
-        self._cut = False
-
-    def write(self, line: bytes) -> None:
-        """Append a line, to a new file where it would not fit. A line that was cut by a full disk is ended first."""
-        file = self._file or self._open()
-        if self._size and self._size + len(line) > self._most:
-            self.close()
-            self._rename()
-            file = self._open()
-        left = memoryview(b"\n" + line if self._cut else line)
-        self._cut = True
-        while left:
-            done = file.write(left) or 0
-            self._size += done
-            left = left[done:]
-        self._cut = False
-
-    def close(self) -> None:
-        """Let go of the file; the next line opens it again."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
-    def _open(self) -> FileIO:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = file = FileIO(self._path, "a+", opener=lambda path, flags: os.open(path, flags, 0o600))
-        self._size = os.fstat(file.fileno()).st_size
-        self._cut = False
-        if self._size:
-            file.seek(-1, os.SEEK_END)
-            self._cut = file.read(1) != b"\n"  # by a process that was killed
-        return file
-
-    def _rename(self) -> None:
-        older = self._older()
-        last = int(older[-1].suffixes[-2][1:]) if older else 0
-        self._path.rename(self._path.with_suffix(f".{last + 1:06}{self._path.suffix}"))
-        for path in [*older, None][: -self._keep]:
-            if path is not None:
-                path.unlink(missing_ok=True)
-
-    def _older(self) -> list[Path]:
-        """The renamed files, the oldest first."""
-        stem, suffix = self._path.stem, self._path.suffix
-        found = []
-        for path in self._path.parent.iterdir():
-            number = path.name.removeprefix(f"{stem}.").removesuffix(suffix)
-            if path.name == f"{stem}.{number}{suffix}" and len(number) >= 6 and number.isascii() and number.isdigit():
-                found.append((int(number), path))
-        return [path for _, path in sorted(found)]
 
 
 def _at_exit(recorder: weakref.ref[RecordEvents]) -> None:

@@ -20,7 +20,7 @@ ROWS = (
     {"errors", "answers", "json_text", "printable", "events", "settings"},
     {"core"},
     {"composition", "decisions", "turn_ends", "log_lines", "logs", "config_file", "bus"},
-    {"middleware", "metrics", "config_watch", "recorded", "recording", "transcripts", "report"},
+    {"middleware", "metrics", "config_watch", "recorded", "recorded_files", "recording", "transcripts", "report"},
     {"hosts", "cluster", "cli"},
     {"__main__"},
 )

@@ -7,6 +7,7 @@ import os
 import random
 import stat
 import threading
+import time
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -23,6 +24,7 @@ from loopguard_plugin import recording as module
 from loopguard_plugin.answers import Answer
 from loopguard_plugin.cli import main
 from loopguard_plugin.events import Event
+from loopguard_plugin.recorded_files import RecordedFiles
 from loopguard_plugin.report.rows import row
 
 ON = {"tools": {"loopDetection": {"enabled": True}}}
@@ -181,6 +183,15 @@ def test_files_are_renamed_by_size_and_replay_in_order(tmp_path: Path, capsys: p
     assert calls == [f"c{number}" for number in range(20 - len(calls), 20)]
 
 
+def test_file_without_an_ending_is_renamed_too(tmp_path: Path) -> None:
+    """The number stands behind the name, also where the path has no suffix; the newest old file stays."""
+    with RecordEvents(tmp_path / "events", max_bytes=100, keep=1) as recorder:
+        for number in range(5):
+            recorder.record(start(f"c{number}"))
+    assert recorder.dropped == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["events", "events.000004"]
+
+
 def test_cut_line_is_ended_before_the_next_one(tmp_path: Path) -> None:
     """A recording that a killed process left goes on in a line of its own."""
     path = tmp_path / "events.jsonl"
@@ -227,18 +238,39 @@ async def test_disk_that_fails_does_not_reach_the_gateway(tmp_path: Path) -> Non
 
 
 def test_disk_that_hangs_does_not_hold_the_gateway_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines wait up to a limit; beyond it events are dropped and counted, and nobody waits."""
+    """Lines wait up to a limit, those being written too; what comes beyond is dropped and counted, and nobody waits."""
     gone_on = threading.Event()
+    written: list[bytes] = []
     monkeypatch.setattr(module, "MOST_WAITING", 2000)
-    monkeypatch.setattr(module._Files, "write", lambda files, line: gone_on.wait(20))
+
+    def slow(files: object, line: bytes) -> None:
+        gone_on.wait(20)
+        written.append(line)
+
+    monkeypatch.setattr(RecordedFiles, "write", slow)
     recorder = RecordEvents(tmp_path / "events.jsonl")
     for number in range(100):
         recorder.record(start(f"c{number}"))
-    assert 0 < recorder.dropped < 100
+        time.sleep(0.0005)  # so that the thread takes the first ones
     assert not recorder.flush(timeout=0.05)
     gone_on.set()
     assert recorder.close()
+    assert sum(map(len, written)) <= 2000
+    assert recorder.recorded == len(written) > 10
     assert recorder.recorded + recorder.dropped == 100
+
+
+def test_batch_whose_first_line_was_lost_is_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of a batch is not lost with the line that it stood in."""
+    path = tmp_path / "events.jsonl"
+    batch = [(f"c{number}", "read", {"p": number}) for number in range(2)]
+    with RecordEvents(path) as recorder:
+        monkeypatch.setattr(module, "MOST_WAITING", 0)
+        recorder.record(start("c0", args=batch[0][2], batch_id="b", batch=batch))
+        monkeypatch.undo()
+        recorder.record(start("c1", args=batch[1][2], batch_id="b", batch=batch))
+    (line,) = map(json.loads, path.read_text().splitlines())
+    assert [call["call_id"] for call in line["batch"]] == ["c0", "c1"]
 
 
 def test_nonsense_is_dropped_and_everything_else_passes(tmp_path: Path) -> None:

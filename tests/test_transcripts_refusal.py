@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import zipfile
 from pathlib import Path
 
@@ -68,6 +70,20 @@ def test_file_that_is_suspicious_is_bad_input_in_a_directory_too(tmp_path: Path)
     autogen = [{"role": "user", "content": "x"}, {"source": "a", "models_usage": None, "content": "x"}]
     written(tmp_path / "b.json", {"messages": autogen})
     assert main(["replay", str(tmp_path)]) == 1
+
+
+def test_number_beyond_any_type_is_refused_in_words(tmp_path: Path) -> None:
+    """Looking for another format that fits raises for no value that a file may hold."""
+    path = tmp_path / "chat.json"
+    path.write_text('[{"role": "user", "content": "x", "n": ' + "7" * 5000 + "}]")
+    assert refused(path).endswith("1 entry, no tool call")
+
+
+@pytest.mark.parametrize(("head", "what"), [(b"SQLite format 3\x00", "a database"), (b"PK\x03\x04", "a ZIP archive")])
+def test_archive_from_standard_input_is_refused(head: bytes, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database and an archive are read from their files, and the message says so."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(head + b"\n" * 100)))
+    assert refused(Path("-")) == f"{what} is read from its file, not from standard input"
 
 
 def test_empty_file_has_nothing_to_refuse(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ _MOST_KEYS = 6
 def unknown(source: Source) -> str:
     """For a file of no known format."""
     values = sight(source)
+    if values and isinstance(values[0], (Tables, Members)) and values[0].problem:
+        return values[0].problem
     if foreign := foreign_of(values):
         return f"this is {foreign}, which is not read"
     text = source.archive() is None and not source.by_lines()
@@ -60,7 +62,7 @@ def better(name: str, values: list[object]) -> str | None:
     """Another format that fits and finds a call in these values, where ``name`` found none."""
     if not values or isinstance(values[0], (Tables, Members)):
         return None
-    text = b"".join(json.dumps(value).encode() + b"\n" for value in values)
+    text = b"".join(json.dumps(value, default=str).encode() + b"\n" for value in values)
     for other, form in FORMATS.items():
         if other != name and any(map(form.fits, values)):
             items = form.read(Source(name, io.BytesIO(text)), Talks())
@@ -73,8 +75,6 @@ def foreign_of(values: list[object]) -> str:
     """The product or format that these values are of, if it is one that is known and not read."""
     for value in values:
         if isinstance(value, (Tables, Members)):
-            if value.problem:
-                return value.problem
             held = sorted(value.columns if isinstance(value, Tables) else value.names)
             what = "a SQLite database with the tables" if isinstance(value, Tables) else "a ZIP archive with"
             return f"{what} {_listed(held)}" if tell([value]) is None else ""
