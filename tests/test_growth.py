@@ -28,11 +28,13 @@ ON = settings_of(detection(enabled=True))
 
 
 def work(events: Iterable[Event]) -> int:
-    """The steps that a guard takes for these events: lines of Python that it runs."""
+    """The steps that a guard takes for these events: lines of its own Python that it runs."""
     taken = 0
 
-    def line(frame: FrameType, what: str, _: object) -> Callable[..., Any]:
+    def line(frame: FrameType, what: str, _: object) -> Callable[..., Any] | None:
         nonlocal taken
+        if what == "call" and "loopguard_plugin" not in frame.f_code.co_filename:
+            return None
         taken += 1
         return line
 
@@ -123,9 +125,9 @@ KINDS: dict[str, Callable[[int], Sequence[Event]]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_work_grows_as_the_calls_do(kind: str) -> None:
-    """Four times the calls, and at most five and a half times the steps: some bounds are not reached at once."""
+    """Four times the calls, and at most seven times the steps, for some bounds are not reached at once; not sixteen."""
     few, many = work(KINDS[kind](4 * FEW)), work(KINDS[kind](16 * FEW))
-    assert many < 5.5 * few, f"{few / 4 / FEW:.0f} steps a call, then {many / 16 / FEW:.0f}"
+    assert many < 7 * few, f"{few / 4 / FEW:.0f} steps a call, then {many / 16 / FEW:.0f}"
 
 
 def call(key: int) -> Call:
