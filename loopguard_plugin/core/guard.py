@@ -311,7 +311,7 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
     listed = [
         (at, trimmed(one.call_id), identify(one.tool, one.args, tools))
         for at, one in enumerate(event.batch or ())
-        if not back or not run.has_started(trimmed(one.call_id), batch_id, at)
+        if not (back and run.has_started(trimmed(one.call_id), batch_id, at))
     ]
     begin_listed(run, batch_id, listed, facts)
     slot = run.current.find(call_id, event.index, fresh=True)

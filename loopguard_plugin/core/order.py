@@ -31,31 +31,34 @@ class Queue:
 
     def add(self, slot: Slot) -> None:
         """One more call, wherever it stands."""
-        in_order, order, first = self._in_order, slot.order, self.first
+        in_order, order = self._in_order, slot.order
         if order < in_order[-1].order:
             heappush(self._early, (order, slot))  # no two calls have the same order
-            if first is None or order < first.order:
-                self.first = slot
+            if self.first is not None and self.first.order < order:
+                return
         else:
             in_order.append(slot)
-            if first is None:
-                self.first = slot
+            if self.first is not None:
+                return
+        self.first = slot
 
     def pop(self) -> None:
         """Take the first one off."""
-        in_order, early = self._in_order, self._early
+        early = self._early
         if early and early[0][1] is self.first:
             heappop(early)
         else:
             self._at += 1
-        at = self._at
-        first = in_order[at] if at < len(in_order) else None
-        if early and (first is None or early[0][0] < first.order):
-            first = early[0][1]
-        self.first = first
-        if at >= _TAKEN and at < len(in_order) < 2 * at:
-            del in_order[:at]
-            self._at = 0
+        at, in_order = self._at, self._in_order
+        if at < len(in_order):
+            first = in_order[at]
+            if at >= _TAKEN and len(in_order) < 2 * at:
+                del in_order[:at]
+                self._at = 0
+            if not early or first.order < early[0][0]:
+                self.first = first
+                return
+        self.first = early[0][1] if early else None
 
     def release(self) -> None:
         """Only calls that wait with their settlement stay."""
