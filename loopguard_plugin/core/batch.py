@@ -20,7 +20,8 @@ from .precedence import Loop
 from .projection import Projection, Shadow
 from .record import Record
 
-WIDEST: Final = 10_000  # calls of a batch that may go on growing, and of one that is over
+WIDEST: Final = 10_000  # calls of a batch of which nothing runs any more, and that are kept of one that is over
+MOST: Final = 10 * WIDEST  # calls of a batch of which some still run
 
 
 class State(IntEnum):
@@ -138,6 +139,12 @@ class Batch(Struct, eq=False):
     def closed(self) -> bool:
         """Whether calls that have not started count as blocked."""
         return self.owed is not None or self.refusal is not None
+
+    @property
+    def full(self) -> bool:
+        """Whether one more call, which no list had, would be too many."""
+        slots = len(self.slots)
+        return slots >= WIDEST and (not self.running or self.closed or slots >= MOST)
 
     def find(self, call_id: str, index: int | None, *, fresh: bool) -> Slot | None:
         """The call of that id, told apart by ``index`` where both sides give one.
