@@ -140,12 +140,6 @@ class Batch(Struct, eq=False):
         """Whether calls that have not started count as blocked."""
         return self.owed is not None or self.refusal is not None
 
-    @property
-    def full(self) -> bool:
-        """Whether one more call, which no list had, would be too many."""
-        slots = len(self.slots)
-        return slots >= WIDEST and (not self.running or self.closed or slots >= MOST)
-
     def find(self, call_id: str, index: int | None, *, fresh: bool) -> Slot | None:
         """The call of that id, told apart by ``index`` where both sides give one.
 
@@ -162,6 +156,12 @@ class Batch(Struct, eq=False):
         """Whether the call is one of this batch."""
         at = slot.order[1]
         return at < len(self.slots) and self.slots[at] is slot
+
+    @property
+    def full(self) -> bool:
+        """Whether one more call, which no list had, would be too many."""
+        slots = len(self.slots)
+        return slots >= WIDEST and (not self.running or self.closed or slots >= MOST)
 
     def add(self, call_id: str, index: int | None, call: Call) -> Slot:
         """One more call, not started yet. Without ``index`` it stands where it comes."""
