@@ -12,8 +12,8 @@ from random import Random
 import pytest
 from helpers import SAME, compaction, detection, message, settle, start
 
-from loopguard_plugin.answers import Blocked, Deliver, EvictionReason, Fact, Proceed, RunEvicted
-from loopguard_plugin.core.batch import WIDEST
+from loopguard_plugin.answers import Blocked, CallsUnsettled, Deliver, EvictionReason, Fact, Proceed, RunEvicted
+from loopguard_plugin.core.batch import MOST, WIDEST
 from loopguard_plugin.core.guard import Guard
 from loopguard_plugin.core.sessions import PARKED_SECONDS, SWEPT
 from loopguard_plugin.events import Event
@@ -457,6 +457,16 @@ def test_batch_without_an_end_is_bounded() -> None:
 def blocked_in(guard: Guard, batch_id: str, at: int) -> bool:
     """Whether the next identical call of a batch is refused."""
     return isinstance(guard.feed(start(f"z{at}", args="z", batch_id=batch_id), 0.0).answer, Blocked)
+
+
+def test_batch_without_an_end_whose_calls_never_settle_is_bounded() -> None:
+    """One batch id for all calls, and no settlements: parallel calls by the ten thousand, but not without end."""
+    guard = guard_of(enabled=None)
+    facts = [fact for at in range(MOST + 10) for fact in guard.feed(start(f"c{at}", batch_id="b"), 0.0).facts]
+    assert [fact.calls for fact in facts if isinstance(fact, CallsUnsettled)] == [MOST]
+    run = guard._sessions.find("s", "r")
+    assert run is not None
+    assert len(run.in_full().slots) + len(run.previous.slots) == WIDEST + 10
 
 
 def test_blocked_batch_without_an_end_is_bounded() -> None:

@@ -21,7 +21,8 @@ from .precedence import Loop
 from .projection import Projection, Shadow
 from .record import Record
 
-WIDEST: Final = 10_000  # calls of a batch that may go on growing, and of one that is over
+WIDEST: Final = 10_000  # calls of a batch of which nothing runs any more, and that are kept of one that is over
+MOST: Final = 10 * WIDEST  # calls of a batch of which some still run
 
 
 class State(IntEnum):
@@ -183,6 +184,12 @@ class Batch(Struct, eq=False):
         """Whether the call is one of this batch."""
         at = slot.order[1]
         return at < len(self.slots) and self.slots[at] is slot
+
+    @property
+    def full(self) -> bool:
+        """Whether one more call, which no list had, would be too many."""
+        slots = len(self.slots)
+        return slots >= WIDEST and (not self.running or self.closed or slots >= MOST)
 
     def add(self, call_id: str, index: int | None, call: Call) -> Slot:
         """One more call, not started yet. Without ``index`` it stands where it comes."""

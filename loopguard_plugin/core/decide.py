@@ -101,7 +101,7 @@ def admit(run: Run, calls: Sequence[tuple[int, str, Call]], facts: list[Fact]) -
         batch.add(call_id, index, call)
     batch.admitted = len(calls)
     slots = batch.slots
-    if batch.batch_id is not None and run.has_orphans(batch.batch_id):
+    if run.left is not None and batch.batch_id is not None and run.has_orphans(batch.batch_id):
         slots = _unsettled(run, batch, batch.batch_id)
     if batch.closed or not slots:
         return

@@ -22,7 +22,7 @@ from ..events import (
     check_types,
 )
 from ..settings import Settings
-from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, SETTLED, WIDEST, Batch, Slot
+from .batch import BLOCKED, FIRST, LISTED, OVER, RUNNING, SETTLED, Batch, Slot
 from .decide import begin, begin_anew, begin_listed, refuse_late, refuse_settled, start
 from .names import LONGEST, trimmed, trimmed_or_none
 from .notes import Buckets
@@ -289,7 +289,7 @@ def _start_known(
     if over is not None and over is not run.current:
         return refuse_late(run, over, call_id, event.index, identify(event.tool, event.args, run.tools))
     if batch_id is not None and batch_id == run.current.batch_id:
-        if len(run.current.slots) >= WIDEST:
+        if run.current.full:
             call = identify(event.tool, event.args, run.tools)
             return begin_anew(run, batch_id, call_id, event.index, call, facts)
         slot = run.current.add(call_id, event.index, identify(event.tool, event.args, run.tools))
@@ -311,7 +311,7 @@ def _start_listed(event: ToolCallStarted, run: Run, call_id: str, batch_id: str,
     listed = [
         (at, trimmed(one.call_id), identify(one.tool, one.args, tools))
         for at, one in enumerate(event.batch or ())
-        if not back or not run.has_started(trimmed(one.call_id), batch_id, at)
+        if not (back and run.has_started(trimmed(one.call_id), batch_id, at))
     ]
     begin_listed(run, batch_id, listed, facts)
     slot = run.current.find(call_id, event.index, fresh=True)

@@ -12,7 +12,8 @@ _PREFIX: Final = 128  # characters of a longer name that are kept
 
 def trimmed(name: str) -> str:
     """An id as it is compared and kept. Longer ones still tell apart, and no sender decides how much is kept."""
-    return bounded(name.strip())
+    name = name.strip()
+    return name if len(name) <= LONGEST else bounded(name)
 
 
 def bounded(name: str) -> str:
@@ -24,4 +25,7 @@ def bounded(name: str) -> str:
 
 def trimmed_or_none(name: str | None) -> str | None:
     """An id that may be absent; blank is as good as absent."""
-    return None if name is None else trimmed(name) or None
+    if name is None:
+        return None
+    name = name.strip()
+    return (name if len(name) <= LONGEST else bounded(name)) or None

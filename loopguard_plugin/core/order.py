@@ -14,8 +14,8 @@ _TAKEN: Final = 64  # calls taken off the front of the list that are cut off at 
 class Queue:
     """Calls whose outcomes are still to be applied, in model call order; ``first`` is the next one.
 
-    Nearly all are added in that order, and stand in a list of which the first ``_at`` are taken off. Those that came
-    with a smaller index than a call before them stand on a heap.
+    Nearly all are added in that order, and stand in a list of which the first ``_at`` are taken off; it is never empty.
+    Those that came with a smaller index than a call before them stand on a heap.
     """
 
     __slots__ = ("_at", "_early", "_in_order", "first")
@@ -32,34 +32,40 @@ class Queue:
     def add(self, slot: Slot) -> None:
         """One more call, wherever it stands."""
         in_order, order = self._in_order, slot.order
-        if self._at < len(in_order) and order < in_order[-1].order:
+        if order < in_order[-1].order:
             heappush(self._early, (order, slot))  # no two calls have the same order
+            if self.first is not None and self.first.order < order:
+                return
         else:
             in_order.append(slot)
-        if self.first is None or order < self.first.order:
-            self.first = slot
+            if self.first is not None:
+                return
+        self.first = slot
 
     def pop(self) -> None:
         """Take the first one off."""
-        in_order, early = self._in_order, self._early
+        early = self._early
         if early and early[0][1] is self.first:
             heappop(early)
         else:
             self._at += 1
-            if self._at >= _TAKEN and 2 * self._at > len(in_order):
-                del in_order[: self._at]
+        at, in_order = self._at, self._in_order
+        if at < len(in_order):
+            first = in_order[at]
+            if at >= _TAKEN and len(in_order) < 2 * at:
+                del in_order[:at]
                 self._at = 0
-        first = in_order[self._at] if self._at < len(in_order) else None
-        if early and (first is None or early[0][0] < first.order):
-            first = early[0][1]
-        self.first = first
+            if not early or first.order < early[0][0]:
+                self.first = first
+                return
+        self.first = early[0][1] if early else None
 
     def release(self) -> None:
         """Only calls that wait with their settlement stay."""
         waiting = [slot for slot in self._in_order[self._at :] if slot.settlement is not None]
         waiting += [slot for _, slot in self._early if slot.settlement is not None]
         waiting.sort(key=lambda slot: slot.order)
-        self._in_order, self._at, self._early = waiting, 0, []
+        self._in_order, self._at, self._early = waiting or self._in_order[-1:], 0 if waiting else 1, []
         self.first = waiting[0] if waiting else None
 
 

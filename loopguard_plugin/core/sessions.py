@@ -61,7 +61,7 @@ class Sessions:
     ``idleMinutes`` in seconds. Idle runs with open calls are parked: they are kept for a day. Above ``limit`` the
     session with the most runs loses the least recently used of its own, so that none can push out another's counts; of
     several with as many, the one that was used, or lost a run, longest ago. ``_sized`` are the sessions by how many
-    runs they have, in that order; ``_most`` is the largest number.
+    runs they have, in that order where these are several; ``_most`` is the largest number.
     """
 
     __slots__ = ("_by_key", "_most", "_parked", "_runs", "_sized", "due", "idle", "latest", "limit")
@@ -106,8 +106,9 @@ class Sessions:
             self._sweep(now, facts)
         session = self._by_key.get(session_key)
         run = session.runs.get(run_id) if session is not None else None
-        if run is not None and now >= run.last_seen + self.idle and self._drop_if_over(run, now, facts):
-            run = None  # its turn to be swept had not come yet
+        waits = now >= self.due and run is not None and now >= run.last_seen + self.idle  # for its turn to be swept
+        if waits and run is not None and self._drop_if_over(run, now, facts):
+            run = None
         if run is None or session is None:
             return self._make(session_key, run_id, now, facts)
         if run is not self.latest:
@@ -119,16 +120,20 @@ class Sessions:
                 self.due = min(self.due, now + self.idle)
             else:
                 self._runs.move_to_end(run)
-            session.use(run)
-            self._sized[len(session.runs)].move_to_end(session)
+            if len(session.runs) > 1:
+                session.use(run)
+                self._sized[len(session.runs)].move_to_end(session)
         return run
 
     def _make(self, session_key: str, run_id: str | None, now: float, facts: list[Fact]) -> Run:
         for _ in range(SWEPT):  # one is enough, unless the limit was lowered
             if len(self) < self.limit:
                 break
-            largest = next(iter(self._sized[self._most]))
-            self._evict(next(iter(largest.runs.values())), EvictionReason.CAPACITY, facts)
+            if self._most == 1:
+                oldest = next(iter(self._parked or self._runs))
+            else:
+                oldest = next(iter(next(iter(self._sized[self._most])).runs.values()))
+            self._evict(oldest, EvictionReason.CAPACITY, facts)
         session = self._by_key.get(session_key)
         if session is None:
             session = self._by_key[session_key] = Session()
