@@ -459,7 +459,7 @@ MADE_ANEW: dict[type, set[str]] = {
     History: {"_tails", "brim", "busy", "calm", "lines", "newest", "stirred", "swing"},
     Since: {"by_key"},
     Stagnation: {"pending"},
-    ErrorCascade: {"_equal", "_newest", "failures"},
+    ErrorCascade: {"_equal", "_newest", "many"},
 }
 
 

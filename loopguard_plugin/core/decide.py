@@ -205,14 +205,18 @@ def _refuse(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact])
     culprit = Refusal(detector, count, Words(wording.culprit, about), terminal)
     if terminal:
         batch.owed = _persisted(slot, loop)
-    waiting = [one for one in batch.slots if one.state is LISTED]
-    for one in waiting:
-        one.state = BLOCKED
-        one.warning = None
-        one.refusal = culprit if one.call.key == batch.culprit else batch.refusal
-        if one.call.key == batch.culprit:
-            batch.arrivals.append(Record(one.call.key, one.call.tool, marks=VETO))
-    facts.append(_blocked(run, slot, loop, len(waiting), terminal=terminal, observed=False))
+    waiting = 0
+    for one in batch.slots:
+        if one.state is LISTED:
+            waiting += 1
+            one.state = BLOCKED
+            one.warning = None
+            if one.call.key == batch.culprit:
+                one.refusal = culprit
+                batch.arrivals.append(Record(one.call.key, one.call.tool, marks=VETO))
+            else:
+                one.refusal = batch.refusal
+    facts.append(_blocked(run, slot, loop, waiting, terminal=terminal, observed=False))
 
 
 def _observe(run: Run, slot: Slot, loop: Loop, terminal: bool, facts: list[Fact]) -> None:

@@ -149,9 +149,8 @@ class History:
                 cascade.add_response(response)
             if cascade.row:
                 calm = False
-            failing = max(cascade.row, cascade.failures)
-            if failing > stirred and failing >= CASCADE_WARNING:
-                stirred = failing
+            if cascade.many or cascade.row >= CASCADE_WARNING:
+                stirred = max(stirred, cascade.longest())
         self.stirred = stirred
         self.calm = calm
 

@@ -115,7 +115,7 @@ def judge(
         if not waits and (polls := min(no_progress, fresh)) >= warning:
             return _warning(KNOWN_POLL_NO_PROGRESS, polls, (key, outcome), outcome)
     swing, evident, other = 0, False, 0
-    if limits.ping_pong and PING_PONG not in exempt:
+    if turns >= warning and limits.ping_pong and PING_PONG not in exempt:
         swing, evident, other = history.ping_pong(key, siblings)
         if swing >= critical and evident:
             return Loop(CRITICAL, PING_PONG, swing)
@@ -148,7 +148,10 @@ def judge(
 
 def _named(stagnation: Stagnation, call: Call) -> tuple[str, ...]:
     """The tools of the calls that go round; that of this call as the model wrote it."""
-    return tuple(call.shown if tool == call.tool else tool for tool in stagnation.tools())
+    tools = stagnation.tools()
+    if call.shown == call.tool:
+        return tools
+    return tuple(call.shown if tool == call.tool else tool for tool in tools)
 
 
 def _warning(detector: Detector, count: int, key: WarningKey, outcome: int | None) -> Loop:

@@ -15,17 +15,18 @@ CALLS: Final = 3  # or so many different calls
 class ErrorCascade:
     """Two counts: responses in a row that failed, and equal failures of one tool in the window.
 
-    ``row``: how many responses in a row had a failure and no success. ``failures``: records of the window that have a
-    failure identity; of these, how many share one, by tool, and which is the newest of each tool.
+    ``row``: how many responses in a row had a failure and no success. Of the records of the window that have a failure
+    identity: how many share one, by tool, and which is the newest of each tool. ``many``: how many of these counts have
+    come to the warning; while none has, and the row neither, there is nothing to say.
     """
 
-    __slots__ = ("_calls", "_equal", "_newest", "_tools", "failures", "row")
+    __slots__ = ("_calls", "_equal", "_newest", "_tools", "many", "row")
 
     def __init__(self) -> None:
         self.row = 0
         self._tools: tuple[str, ...] = ()
         self._calls: tuple[int, ...] = ()
-        self.failures = 0
+        self.many = 0
         self._equal: dict[tuple[str, int], int] = {}
         self._newest: dict[str, int] = {}
 
@@ -57,18 +58,20 @@ class ErrorCascade:
         failure = record.failure
         if failure is not None:
             name = (record.tool, failure)
-            self._equal[name] = self._equal.get(name, 0) + 1
+            equal = self._equal[name] = self._equal.get(name, 0) + 1
             self._newest[record.tool] = failure
-            self.failures += 1
+            if equal == WARNING:
+                self.many += 1
 
     def forget(self, record: Record) -> None:
         """The oldest record left the window, and had a failure identity."""
         failure = record.failure
         if failure is not None:
             name = (record.tool, failure)
-            self._equal[name] -= 1
-            self.failures -= 1
-            if not self._equal[name]:
+            equal = self._equal[name] = self._equal[name] - 1
+            if equal == WARNING - 1:
+                self.many -= 1
+            if not equal:
                 del self._equal[name]
                 if self._newest[record.tool] == failure:
                     del self._newest[record.tool]
@@ -77,7 +80,7 @@ class ErrorCascade:
         """Count the failures of the window anew."""
         self._equal.clear()
         self._newest.clear()
-        self.failures = 0
+        self.many = 0
         for record in window:
             self.add(record)
 
@@ -97,9 +100,8 @@ class ErrorCascade:
         return 0 if newest is None else self._equal[tool, newest]
 
     def longest(self) -> int:
-        """How long either count could be for the next call; 0 where both are far from the warning."""
-        longest = max(self.row, self.failures)
-        return longest if longest >= WARNING else 0
+        """How long either count could be for the next call, at least the warning; 0 where neither has come to that."""
+        return max(self.row, WARNING) if self.many or self.row >= WARNING else 0
 
     def state(self) -> tuple[int, Sequence[str], Sequence[int]]:
         """The row with its tools and calls; the rest is in the window."""
