@@ -208,6 +208,52 @@ def test_json_is_written_as_json(value: object) -> None:
     assert canonical(value, ignore_nonces=True) == obvious
 
 
+odd_keys = st.text(alphabet='ab":.0,}\\ \u00e9', max_size=4)
+odd_values = (
+    st.none()
+    | st.floats()
+    | st.sampled_from([0.0, -0.0, 1.0, -7.0, 0.5, 2.0**36 + 1, 2.0**37 + 0.5, 2.0**44, 2.0**53, 1e16, 1e300])
+    | st.sampled_from([math.nan, math.inf, -math.inf])
+    | st.sampled_from([":1.0,", 'a":1.0}', "null", "1.0]", "x.0", "1e+16", "\u02ff\x00\x00", "\u02c0" + 7 * "\x00"])
+    | st.integers(-300, 300)
+    | st.lists(st.floats(), max_size=3)
+)
+
+
+@given(
+    st.lists(st.dictionaries(odd_keys, odd_values, max_size=4), max_size=6),
+    st.lists(st.tuples(st.integers(0, 70), odd_values), max_size=3),
+    odd_values,
+)
+def test_many_small_rows(shapes: list[dict[str, object]], odd: list[tuple[int, object]], last: object) -> None:
+    """Large JSON of many small values is written as the slow way writes it, whatever its few odd numbers are."""
+    rows: list[dict[str, object]] = [{"id": at, "ok": True, "score": at + 0.25, "tags": ["a", "b"]} for at in range(71)]
+    for at, value in odd:
+        rows[at]["score"] = value
+    value = {"next": last, "rows": rows + shapes}
+    assert canonical(value) == exact(value, False)
+    assert canonical([rows, shapes]) == exact([rows, shapes], False)
+    assert canonical(rows, ignore_nonces=True) == exact(rows, True)
+
+
+@pytest.mark.parametrize("power", range(64))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_whole_floats_of_every_size(power: int, sign: int) -> None:
+    """Powers of two and their neighbours, as far as these are whole or halves, are written as integers are."""
+    for number in (2.0**power, 2.0**power + 1, 2.0**power - 1, 2.0**power - 0.5, 2.0 ** (power - 1) * 1.999999):
+        value = {"text": "x", "number": sign * number}
+        assert canonical(value) == exact(value, False)
+
+
+@pytest.mark.parametrize("score", [0.5, 1.0, -2.0, -0.0, 2.0**40, 1e16, math.nan, math.inf, None])
+@pytest.mark.parametrize("rows", [1, 40, 400])
+def test_rows_with_one_and_the_same_number(rows: int, score: float | None) -> None:
+    """A number that is whole, or none at all, in every row."""
+    value = {"next": None, "rows": [{"id": at, "name": "a row", "score": score, "tags": ["a"]} for at in range(rows)]}
+    assert canonical(value) == exact(value, False)
+    assert canonical({**value, "next": math.nan}) == exact({**value, "next": math.nan}, False) != canonical(value)
+
+
 # Everything else
 
 

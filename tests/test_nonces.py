@@ -38,6 +38,19 @@ def alike(one: str, other: str) -> bool:
     return text_bytes(one) == text_bytes(other)
 
 
+markers = [make(nonce) for make in (opening, closing) for nonce in (A, B)]
+broken = [opening(A)[:-1], closing(A)[1:], opening("0123"), opening(A).replace('"', '\\"'), "XTERNAL_UNTRUSTED_CONTENT"]
+marked = st.lists(st.sampled_from([*markers, *broken, "\n", "page", "\u00e9", "\ud800"]), max_size=6)
+
+
+@given(marked, st.booleans())
+def test_one_wrapper_around_all_is_no_other_case(pieces: list[str], around: bool) -> None:
+    """A text in one wrapper is written as any text with wrappers in it."""
+    text = "".join([opening(A), *pieces, closing(A)] if around else pieces)
+    cut = split_at_ids(text) or [text]
+    assert text_bytes(text) == b"\xff".join(piece.encode("utf-8", "surrogatepass") for piece in cut)
+
+
 @pytest.mark.parametrize("escapes", range(4))
 def test_ids_do_not_count_at_any_depth_of_quotes(escapes: int) -> None:
     """JSON text inside JSON text, each time with its quotes escaped once more."""

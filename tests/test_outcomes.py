@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from helpers import settle
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loopguard_plugin.core.observe import Settlement, observe_call, observe_settlement
 from loopguard_plugin.events import Status, ToolCallSettled
@@ -48,6 +50,34 @@ A, B = wrapped("0" * 16), wrapped("1" * 16)
 
 def blocks(text: str, /, **details: object) -> dict[str, object]:
     return {"content": [{"type": "text", "text": text}], "details": details}
+
+
+class Mapped(dict[str, object]):
+    """What a framework may have for an object."""
+
+
+words = st.sampled_from(["", " text ", "failed", "blocked", "completed", "running", "tool-loop", "same"])
+leaves = st.none() | st.booleans() | st.sampled_from([0, 1, 1.0, 0.5]) | words
+names = ("ok", "success", "status", "error", "isError", "is_error", "changed", "deniedReason", "exitCode", "aggregated")
+details = st.dictionaries(st.sampled_from((*names, "id", "results", "content", "text", "runId", "telemetry")), leaves)
+block = st.fixed_dictionaries({"type": st.just("text"), "text": words}) | st.dictionaries(words, leaves) | leaves
+objects = st.builds(
+    lambda outer, inner, content: {**outer, **({} if inner is None else {"details": inner}), **content},
+    details,
+    st.none() | details | leaves,
+    st.just({}) | st.fixed_dictionaries({"content": st.lists(block, max_size=2) | leaves}),
+)
+tools = st.sampled_from(
+    [(name, None) for name in ("read", "exec", "write", "wait", "memory_search", "computer", "progress_card")]
+    + [("process", "poll"), ("process", "log"), ("message", "send"), ("message", "read")]
+)
+
+
+@given(tools, objects)
+def test_objects_in_one_go(tool: tuple[str, str | None], result: dict[str, object]) -> None:
+    """An object comes to what an equal one of another class comes to, which is looked at part by part."""
+    name, action = tool
+    assert observe(name, result, args={"action": action}) == observe(name, Mapped(result), args={"action": action})
 
 
 # Rows in order: (tool, arguments, one result, another)

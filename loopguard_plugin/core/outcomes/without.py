@@ -26,10 +26,20 @@ def without(
         if copy is None and isinstance(item, dict):
             copy = copies[id(item)] = fields = {}
             drop = dropped(item)
-            todo += [(fields, key, inner) for key, inner in item.items() if key not in drop]
+            for key, inner in item.items():
+                if key not in drop:
+                    if isinstance(inner, (dict, list, tuple)):
+                        fields[key] = None  # its place in the order
+                        todo.append((fields, key, inner))
+                    else:
+                        fields[key] = inner if reworded is None or not isinstance(inner, str) else reworded(inner)
         elif copy is None and isinstance(item, (list, tuple)):
             copy = copies[id(item)] = items = [None] * len(item)
-            todo += [(items, at, inner) for at, inner in enumerate(item)]
+            for at, inner in enumerate(item):
+                if isinstance(inner, (dict, list, tuple)):
+                    todo.append((items, at, inner))
+                else:
+                    items[at] = inner if reworded is None or not isinstance(inner, str) else reworded(inner)
         elif copy is None and reworded is not None and isinstance(item, str):
             item = reworded(item)
         holder[place] = item if copy is None else copy  # type: ignore[index]  # a key for an object, a number for a list
