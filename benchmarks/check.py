@@ -28,6 +28,7 @@ from . import (
     ours,
     peers,
     result_size,
+    stuck,
 )
 from .measure import table
 from .workload import Form, Movement, Shape
@@ -53,6 +54,17 @@ def _large(form: Form) -> float:
     return timings.best_ratio(ours.CORE, floor.NAME)
 
 
+def _traffic() -> float:
+    shape = Shape(size=None, form=Form.TOOL)
+    return core_cycle.compared(shape, runs=5, rounds=7, others=False).ratio(ours.CORE, floor.NAME)
+
+
+def _stuck() -> float:
+    """The dearest of the runs that stay stuck, to ordinary traffic."""
+    timings = stuck.compared(rounds=7)
+    return max(timings.best_ratio(name, stuck.ORDINARY) for name in stuck.LOOPS)
+
+
 def _bus() -> float:
     return bus_cycle.compared(runs=3, rounds=9).ratio(ours.BUS, ours.CORE)
 
@@ -69,8 +81,8 @@ def _open() -> float:
     return open_runs.compared((1, 20_000), calls=3_000, rounds=4).best_ratio("20,000", "1")
 
 
-def _memory() -> float:
-    return memory.kept(500) / 1024
+def _memory(calls: int) -> float:
+    return memory.kept(500, calls) / 1024
 
 
 def _import() -> float:
@@ -97,11 +109,15 @@ def limits() -> Iterator[Limit]:
     yield Limit("core, to the floor, 0.5 KiB of text", 10, 20, _core)
     yield Limit("core, to the floor, 256 KiB of text", 2, 3, lambda: _large(Form.TEXT))
     yield Limit("core, to the floor, 256 KiB of markup", 4.5, 6, lambda: _large(Form.MARKUP))
+    yield Limit("core, to the floor, real traffic", 4.5, 8, _traffic)
+    yield Limit("core, to the floor, rows of 256 KiB", 1.3, 2.4, lambda: _large(Form.ROWS))
+    yield Limit("a run that stays stuck, to ordinary traffic", 2, 3, _stuck)
     yield Limit("bus, to the core", 1.8, 2.4, _bus)
     yield Limit("failing commands, to five plain passes", 0.5, 0.6, _exec)
     yield Limit("historySize 3,000, to 30", 1.2, 1.6, _history)
     yield Limit("20,000 open runs, to one (must: 100,000)", 2.5, 3.5, _open)
-    yield Limit("KiB kept per run of 30 calls", 8, 8.4, _memory)
+    yield Limit("KiB kept per run of 30 different calls", 8, 8.4, lambda: _memory(30))
+    yield Limit("KiB kept per run of 64 different calls", 16, 16.8, lambda: _memory(64))
     if peers.installed():
         for size in result_size.SIZES:
             what = f"core, to the fastest peer that compares, {size / 1024:g} KiB"

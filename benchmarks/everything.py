@@ -18,9 +18,11 @@ from . import (
     nonces,
     open_runs,
     outcome_kinds,
+    reference,
     replay,
     result_size,
     snapshot,
+    stuck,
 )
 
 QUESTIONS = (
@@ -29,6 +31,7 @@ QUESTIONS = (
     result_size,
     outcome_kinds,
     exec_failures,
+    stuck,
     nonces,
     history_size,
     open_runs,
@@ -38,6 +41,7 @@ QUESTIONS = (
     replay,
     hook_start,
     host_overhead,
+    reference,
 )
 
 
