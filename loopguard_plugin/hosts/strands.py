@@ -257,15 +257,16 @@ def _is_prompt(message: Message) -> bool:
 
 
 def _outcome(use: ToolUse, result: ToolResult) -> tuple[Status | None, object]:
-    """How a call ended, and what the model is told; status None leaves it to the result."""
+    """How a call ended, and what the model is told; status None leaves it to the result.
+
+    The mark ``cancelled`` says nothing: any tool can set it, and an agent that really was cancelled stops by itself.
+    """
     content = result["content"]
     told: object = {"content": content}
     if len(content) == 1 and "json" in content[0]:
         told = content[0]["json"]
     elif len(content) == 1 and "text" in content[0]:
         told = content[0]["text"]
-    if result.get("cancelled") is True:
-        return Status.ABORTED, told
     if result["status"] != "error":
         return None, result_text(told) if isinstance(told, str) else told
     if told == f"Unknown tool: {use['name']}":

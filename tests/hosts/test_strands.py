@@ -128,6 +128,20 @@ def test_attach() -> None:
     assert agent("go").state["loopguard"]["code"] == "repeated_tool_error"
 
 
+def test_a_tool_cannot_hide_its_failures() -> None:
+    """A result that says it was cancelled is a failure like any other: the third one ends the turn."""
+
+    def flaky() -> dict[str, Any]:
+        return {"status": "error", "content": [{"text": "boom"}], "cancelled": True}
+
+    again: Reply = [("flaky", {})]
+    model = ScriptedModel(*[again] * 6, "done")
+    agent = strands.Agent(model, tools=[strands.tool(flaky, name="flaky", description="flaky")], callback_handler=None)
+    attach(agent, UNSET)
+    assert agent("go").state["loopguard"]["code"] == "repeated_tool_error"
+    assert len(model.requests) == 3
+
+
 def test_streaming_shows_the_reason() -> None:
     """Whoever streams, by events or by a callback, reads the reason as text, once, before the result."""
     shown: list[str] = []
