@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from random import Random
 from types import ModuleType
@@ -23,7 +24,9 @@ from loopguard_plugin import LoopGuard, TurnEndingError
 from loopguard_plugin.answers import Blocked, FailureInside, Proceed
 from loopguard_plugin.core import precedence
 from loopguard_plugin.core.guard import Guard
+from loopguard_plugin.core.observe import observe_call, observe_settlement
 from loopguard_plugin.events import Event
+from loopguard_plugin.settings import ResolvedSettings
 
 PACKAGE = "loopguard_plugin.core."
 MODULES = sorted(one.name for one in pkgutil.walk_packages(loopguard_plugin.core.__path__, PACKAGE))
@@ -234,3 +237,38 @@ def test_arguments_that_are_no_json_are_no_failure() -> None:
         guard.feed(start(f"c{at}", args=args))
         guard.feed(settle(f"c{at}", result=args))
     assert guard.stats().errors == 0
+
+
+class Unreadable(dict[str, object]):
+    """A result that raises when it is read."""
+
+    def get(self, key: object, default: object = None) -> object:
+        raise BrokenInside("secret")
+
+
+def test_what_was_got_over_without_a_guard_is_no_failure_of_the_next_one() -> None:
+    """Observing by hand leaves nothing behind: a guard counts what its own events brought."""
+    observe_settlement(settle("a", result=Unreadable()), observe_call("read", {}, ResolvedSettings()), True)
+    guard = LoopGuard()
+    guard.feed(start("a"))
+    guard.feed(settle("a"))
+    assert guard.stats().errors == 0
+
+
+def test_guards_of_two_threads_count_their_own() -> None:
+    """What one guard got over while another one was at work in another thread is told by the first."""
+    guards = [LoopGuard(settings_of(CONFIG)) for _ in range(2)]
+    both = threading.Barrier(2)
+
+    def work(guard: LoopGuard, result: object) -> None:
+        for at in range(200):
+            both.wait(10)
+            guard.feed(start(f"c{at}", args={"n": at}))
+            guard.feed(settle(f"c{at}", result=result))
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(guards, (Unreadable(), "fine"), strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert [guard.stats().errors for guard in guards] == [200, 0]

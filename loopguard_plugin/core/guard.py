@@ -64,6 +64,8 @@ class Guard:
         Raises :class:`EventError` for anything that is not a well-formed event; then nothing has changed. After any
         other exception, which would be a mistake in here, the event's run starts afresh.
         """
+        if NOTED:
+            take()  # left by somebody who observes without a guard
         try:
             # An event with the names of the one before it needs neither checks nor look-ups, and most events have them.
             kind = event.__class__
@@ -115,7 +117,7 @@ class Guard:
         place: Place = {"session_key": event.session_key, "run_id": event.run_id, "agent_id": event.agent_id}
         tool = event.tool if isinstance(event, (ToolCallStarted, ToolCallSettled)) else None
         noted = [FailureInside(**place, kind=kind, place=at, tool=tool) for kind, at in take()]
-        return Step(step.answer, step.error, (*step.facts, *noted))
+        return step if not noted else Step(step.answer, step.error, (*step.facts, *noted))
 
     def _start_afresh(self, event: Event) -> None:
         """The run in which something went wrong forgets all it knew: no later event of it may fail for that."""
