@@ -119,7 +119,7 @@ def limits() -> Iterator[Limit]:
     yield Limit("core, to the floor, rows of 256 KiB", 1.3, 2.4, lambda: _large(Form.ROWS))
     yield Limit("a run that stays stuck, to ordinary traffic", 2, 3, _stuck)
     yield Limit("bus, to the core", 1.8, 2.4, _bus)
-    yield Limit("spans of failing commands, at worst, to five plain passes", 0.35, 0.35, _spans)
+    yield Limit("spans of failing commands, at worst, to five plain passes", 0.35, 0.42, _spans)
     yield Limit("failing commands full of spans, to five plain passes", 0.35, 0.42, _exec)
     yield Limit("historySize 3,000, to 30", 1.2, 1.6, _history)
     yield Limit("20,000 open runs, to one (must: 100,000)", 2.5, 3.5, _open)
