@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from .record import FAILED, GONE, MUTATED, VETO, Record, compared
-from .streaks.error_cascade import WARNING as CASCADE_WARNING
 from .streaks.error_cascade import ErrorCascade
 from .streaks.no_progress import NoProgress
 from .streaks.ping_pong import Alternation, PingPong
@@ -133,26 +132,17 @@ class History:
     def end_response(self, response: Sequence[Record], watched: Sequence[Record]) -> None:
         """A response is over, and its calls are added. ``watched``: those of tools that stagnation looks at."""
         stagnation, cascade = self.stagnation, self.cascade
-        stirred = 0 if self._tails is None else self._tails.longest
-        calm = self.swing.length == 2 and not self.busy
         if stagnation is not None:
-            if len(watched) == 1:
-                stagnation.add_only(watched[0])
-            else:
-                stagnation.add(watched)
-            if stagnation.count:
-                calm = False
-                if stagnation.count > stirred:
-                    stirred = stagnation.count
+            stagnation.add(watched)
         if cascade is not None:
-            if cascade.row or len(response) != 1 or response[0].marks & FAILED:
-                cascade.add_response(response)
-            if cascade.row:
-                calm = False
-            if cascade.many or cascade.row >= CASCADE_WARNING:
-                stirred = max(stirred, cascade.longest())
-        self.stirred = stirred
-        self.calm = calm
+            cascade.add_response(response)
+        self.note_stir()
+        self.calm = (
+            self.swing.length == 2
+            and not self.busy
+            and (stagnation is None or not stagnation.count)
+            and (cascade is None or not cascade.row)
+        )
 
     def forget_responses(self) -> None:
         """A user wrote, or the context was compacted: nothing that came before makes a response stale."""

@@ -77,27 +77,6 @@ class Stagnation:
                 if len(known) < NAMED:
                     known.setdefault(record.key, record.tool)
 
-    def add_only(self, record: Record) -> None:
-        """As :meth:`add`, for the only call of a response."""
-        outcome = compared(record)
-        if outcome is not None:
-            key, remembered = record.key, self.remembered
-            news = remembered.pop(key, None) != outcome
-            remembered[key] = outcome
-            if news:
-                self.end_row()
-                if len(remembered) > REMEMBERED:
-                    del remembered[next(iter(remembered))]
-                return
-        elif not record.marks & VETO:
-            return
-        self.count += 1
-        stale = self.stale
-        if stale is None:
-            self.stale = {record.key: record.tool}
-        elif len(stale) < NAMED:
-            stale.setdefault(record.key, record.tool)
-
     def end_row(self) -> None:
         """Something new came back."""
         self.count = 0
@@ -106,8 +85,8 @@ class Stagnation:
     def forget_all(self) -> None:
         """A user wrote, or the context was compacted: making a call again is fair from here on."""
         self.remembered.clear()
-        self.pending = self.count = 0
-        self.stale = None
+        self.pending = 0
+        self.end_row()
 
     def speaks(self) -> bool:
         """Whether the stale responses hold enough different calls."""
